@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * Checkpoint (GGUF or safetensors) to GGUF, in bounded memory, streaming. */
+#ifndef CONVERT_CONVERT_H
+#define CONVERT_CONVERT_H
+
+#include "base/log.h"
+#include "quant/quant.h"
+
+struct convert_config {
+    enum dtype type; /* F32 F16 BF16 Q8_0: matrices; norms, biases and routers (ffn_gate_inp) stay F32; rows the block
+                        does not divide fall back to F16 */
+    uint64_t split_bytes;  /* 0: one file; otherwise parts named NAME-%05u-of-%05u.gguf of about this size */
+    uint32_t alignment;    /* general.alignment; 0: 32. 4096 makes every expert's tensor page-aligned */
+    uint32_t threads;      /* quantiser threads; 0: the CPUs we may use */
+    uint64_t buffer_bytes; /* 0: 64 MiB; everything convert holds at once, headers aside */
+    berth_progress_fn *progress;
+    void *progress_user;
+    struct log_sink log;
+};
+/* out_path must not exist unless overwrite. On failure nothing is left behind. */
+berth_status convert_run(const char *in_path, const char *out_path, const struct convert_config *config, bool overwrite,
+                         berth_error *err);
+
+/* Random-weight checkpoint in a published shape, for tests and benchmarks. */
+struct convert_random {
+    const char *shape; /* row name: "qwen3-30b-a3b", "olmoe", "mixtral", "pocket", ... */
+    uint32_t layers;   /* 0: the shape's own */
+    uint32_t experts;  /* 0: the shape's own */
+    enum dtype type;
+    uint64_t seed;
+    bool spread; /* scale the residual writes down so that routing spreads over all experts (worst case for caches) */
+};
+berth_status convert_write_random(const char *out_path, const struct convert_random *spec,
+                                  const struct convert_config *config, berth_error *err);
+
+#endif

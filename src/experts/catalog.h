@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * Where each routed expert lies in the files, and which slots can hold it. Knows bytes and ids, not families. */
+#ifndef EXPERTS_CATALOG_H
+#define EXPERTS_CATALOG_H
+
+#include "memory/arena.h"
+
+enum { EXPERT_GATE = 0, EXPERT_UP = 1, EXPERT_DOWN = 2, EXPERT_PARTS = 3, EXPERTS_MAX = 4096, SLOT_CLASSES_MAX = 64 };
+
+struct expert_slice {
+    uint64_t offset; /* in its file; any alignment */
+    uint32_t file;
+    uint32_t bytes;
+};
+
+/* Distinct (gate, up, down) sizes. A part's place in a slot is page-aligned and holds the aligned span that covers the
+ * slice wherever it starts, so that a direct read lands in place. */
+struct slot_class {
+    uint32_t part_bytes[EXPERT_PARTS];
+    uint64_t part_offset[EXPERT_PARTS]; /* in the slot */
+    uint64_t slot_bytes;
+    uint32_t layers;  /* MoE layers of this class */
+    uint32_t experts; /* experts of this class, all layers */
+};
+
+struct catalog {
+    uint32_t layers;             /* MoE layers, numbered 0.. in model order ("moe layer") */
+    uint32_t experts;            /* routed experts of each MoE layer */
+    uint32_t top_k;              /* selected per token */
+    struct expert_slice *slices; /* [layers][experts][EXPERT_PARTS] */
+    uint8_t *layer_class;        /* [layers] */
+    struct slot_class classes[SLOT_CLASSES_MAX];
+    uint32_t classes_count;
+};
+
+/* Takes the arrays. The caller fills slices (catalog_slice) and then calls catalog_seal(). */
+berth_status catalog_layout(struct arena *arena, uint32_t layers, uint32_t experts, uint32_t top_k, struct catalog *out,
+                            berth_error *err);
+static inline struct expert_slice *catalog_slice(const struct catalog *catalog, uint32_t layer, uint32_t expert,
+                                                 uint32_t part)
+{
+    return &catalog->slices[((uint64_t)layer * catalog->experts + expert) * EXPERT_PARTS + part];
+}
+/* Computes classes; refuses layers whose experts differ in size, and more than SLOT_CLASSES_MAX classes. */
+berth_status catalog_seal(struct catalog *catalog, berth_error *err);
+
+/* Bytes of slots for one cycle (layers x top_k), for the neediest layer (top_k slots of the largest class; shared by
+ * all), and for all experts. */
+uint64_t catalog_cycle_bytes(const struct catalog *catalog);
+uint64_t catalog_hard_floor_bytes(const struct catalog *catalog);
+uint64_t catalog_all_bytes(const struct catalog *catalog);
+/* Stored bytes: of one token's experts, and of all. */
+uint64_t catalog_token_bytes(const struct catalog *catalog);
+uint64_t catalog_stored_bytes(const struct catalog *catalog);
+
+/* How many slots of each class `bytes` affords: in proportion to layers, never more than a class has experts, never
+ * under the floors. */
+struct slot_counts {
+    uint32_t count[SLOT_CLASSES_MAX];
+    uint64_t bytes; /* what they take */
+    uint64_t total;
+    bool shared; /* below one cycle: no per-layer floor, layers share the slots (each class that is used keeps top_k) */
+};
+/* BERTH_ERR_BUDGET below the hard floor. */
+berth_status catalog_slots(const struct catalog *catalog, uint64_t bytes, struct slot_counts *out, berth_error *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * Files read by position, past the page cache where the file system allows it. */
+#ifndef OS_FILE_H
+#define OS_FILE_H
+
+#include "base/error.h"
+#include "os/memory.h"
+
+enum { OS_DIRECT_ALIGN = 4096 }; /* alignment assumed for offset, length and buffer of direct reads everywhere */
+
+struct os_file {
+    int fd;              /* -1: closed */
+    bool direct;         /* opened with O_DIRECT */
+    uint64_t size_bytes; /* at open */
+    const struct os_hooks *hooks;
+    char path[512];
+};
+
+/* want_direct: try O_DIRECT, fall back to buffered reads (which drop their pages again). Directories, FIFOs and devices
+ * are refused. */
+berth_status os_file_open(struct os_file *file, const char *path, bool want_direct, const struct os_hooks *hooks,
+                          berth_error *err);
+void os_file_close(struct os_file *file);
+
+/* Reads exactly `bytes` at `offset`. For direct files offset and buffer must be aligned to OS_DIRECT_ALIGN and the
+ * buffer must hold `bytes` rounded up to it; what lies past `bytes` in that tail is unspecified. Retries EINTR and
+ * short reads; a file that has become shorter is BERTH_ERR_IO with got and wanted. Thread-safe. */
+berth_status os_file_read(const struct os_file *file, uint64_t offset, uint64_t bytes, void *buffer, berth_error *err);
+
+/* Size without opening; BERTH_ERR_NOT_FOUND when absent. */
+berth_status os_path_info(const char *path, bool *is_directory, uint64_t *size_bytes, berth_error *err);
+
+/* A sorted list of the names in a directory, one call each; stops when fn returns false. */
+berth_status os_directory_each(const char *path, bool (*fn)(void *user, const char *name), void *user,
+                               berth_error *err);
+
+/* Sequential writer for convert: buffered in the caller's memory, creates PATH.tmp.<pid>, renames on finish after
+ * fsync. */
+struct os_writer {
+    int fd;
+    uint64_t written_bytes;
+    unsigned char *buffer;
+    size_t buffer_bytes, buffered_bytes;
+    char path[512];
+    char temp_path[544];
+};
+berth_status os_writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
+                            berth_error *err);
+berth_status os_writer_put(struct os_writer *writer, const void *data, size_t bytes, berth_error *err);
+/* Flushes, syncs file and directory, renames into place. */
+berth_status os_writer_finish(struct os_writer *writer, berth_error *err);
+/* Removes the temporary file. Safe after finish (does nothing). */
+void os_writer_abandon(struct os_writer *writer);
+
+#endif

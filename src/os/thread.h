@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * Threads on stacks that the plan paid for, mutex, condition, clock. */
+#ifndef OS_THREAD_H
+#define OS_THREAD_H
+
+#include <pthread.h>
+
+#include "base/error.h"
+
+enum { OS_STACK_BYTES = 128 * 1024 }; /* per thread; multiple of the page size */
+
+struct os_mutex {
+    pthread_mutex_t native;
+};
+struct os_cond {
+    pthread_cond_t native;
+};
+struct os_thread {
+    pthread_t native;
+    void (*fn)(void *);
+    void *arg;
+    bool running;
+};
+
+void os_mutex_init(struct os_mutex *mutex);
+void os_mutex_destroy(struct os_mutex *mutex);
+void os_mutex_lock(struct os_mutex *mutex);
+void os_mutex_unlock(struct os_mutex *mutex);
+void os_cond_init(struct os_cond *cond);
+void os_cond_destroy(struct os_cond *cond);
+void os_cond_wait(struct os_cond *cond, struct os_mutex *mutex);
+void os_cond_signal(struct os_cond *cond);
+void os_cond_broadcast(struct os_cond *cond);
+
+/* `thread` must stay at its address until joined. `stack` is OS_STACK_BYTES of page-aligned caller memory. All signals
+ * are blocked in the new thread, so that handlers run on the embedding program's threads. */
+berth_status os_thread_start(struct os_thread *thread, void *stack, void (*fn)(void *), void *arg, berth_error *err);
+void os_thread_join(struct os_thread *thread);
+
+uint64_t os_now_ns(void); /* monotonic */
+
+#endif

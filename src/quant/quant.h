@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * Element formats of stored tensors: one row a format. Loader, sizes, kernels and convert read the row.
+ * Block layouts: GGUF specification (ggml docs/gguf.md and the k-quants pull request, described in docs/formats.md). */
+#ifndef QUANT_QUANT_H
+#define QUANT_QUANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum dtype {
+    DTYPE_F32 = 0,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_Q8_0,
+    /* Known to the loader (sizes are right), no kernels yet: */
+    DTYPE_Q4_0,
+    DTYPE_Q4_1,
+    DTYPE_Q5_0,
+    DTYPE_Q5_1,
+    DTYPE_Q2_K,
+    DTYPE_Q3_K,
+    DTYPE_Q4_K,
+    DTYPE_Q5_K,
+    DTYPE_Q6_K,
+    DTYPE_IQ2_XXS,
+    DTYPE_IQ2_XS,
+    DTYPE_IQ2_S,
+    DTYPE_IQ3_XXS,
+    DTYPE_IQ3_S,
+    DTYPE_IQ1_S,
+    DTYPE_IQ1_M,
+    DTYPE_IQ4_NL,
+    DTYPE_IQ4_XS,
+    DTYPE_MXFP4,
+    DTYPE_F64,
+    DTYPE_I8,
+    DTYPE_I16,
+    DTYPE_I32,
+    DTYPE_I64,
+    DTYPE_U8,
+    DTYPE_U16,
+    DTYPE_U32,
+    DTYPE_U64,
+    DTYPE_BOOL,
+    DTYPE_F8_E4M3,
+    DTYPE_F8_E5M2,
+    DTYPE_COUNT
+};
+
+/* How activations are prepared (once per row) before a matrix kernel of this format reads them. */
+enum act_kind {
+    ACT_NONE = 0, /* no kernels */
+    ACT_F32,      /* the float32 row itself */
+    ACT_Q8        /* struct act_q8_block per 32 values: docs/arithmetic.md */
+};
+
+struct act_q8_block {
+    float scale;  /* max|x| / 127 */
+    int8_t q[32]; /* nearest, ties to even */
+};
+_Static_assert(sizeof(struct act_q8_block) == 36, "36 bytes a block");
+
+struct quant_row {
+    const char *name;        /* "Q8_0" */
+    const char *safetensors; /* dtype string there, NULL: not a safetensors type */
+    int32_t ggml_id;         /* type number in GGUF, -1: none */
+    uint16_t block_elems;
+    uint16_t block_bytes;
+    enum act_kind act;
+    /* n elements (a multiple of block_elems) from any alignment to float32; NULL: not readable yet. Exact. */
+    void (*dequantise)(const void *blocks, float *out, size_t n);
+    /* n elements from float32 to blocks; NULL: convert cannot write it. */
+    void (*quantise)(const float *in, void *blocks, size_t n);
+};
+
+extern const struct quant_row quant_rows[DTYPE_COUNT];
+
+static inline const struct quant_row *quant_row(enum dtype type)
+{
+    return &quant_rows[type];
+}
+/* DTYPE_COUNT when unknown. */
+enum dtype quant_from_ggml(uint32_t ggml_id);
+enum dtype quant_from_safetensors(struct str name);
+enum dtype quant_from_name(struct str name); /* "q8_0", any case */
+
+/* Bytes of `elems` elements of a row; false when not a whole number of blocks or on overflow. */
+bool quant_row_bytes(enum dtype type, uint64_t elems, uint64_t *bytes);
+/* Bytes of one prepared activation row of k elements (k must be a multiple of 32 for ACT_Q8). */
+uint64_t act_row_bytes(enum act_kind kind, uint64_t k);
+
+#endif
