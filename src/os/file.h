@@ -30,15 +30,19 @@ berth_status os_file_read(const struct os_file *file, uint64_t offset, uint64_t 
 /* Size without opening; BERTH_ERR_NOT_FOUND when absent. */
 berth_status os_path_info(const char *path, bool *is_directory, uint64_t *size_bytes, berth_error *err);
 
-/* A sorted list of the names in a directory, one call each; stops when fn returns false. */
+/* Calls fn for each name in a directory (without "." and ".."), in byte order; stops when fn returns false. The names
+ * are held in a temporary reservation: OS_DIRECTORY_NAMES_MAX names and OS_DIRECTORY_BYTES_MAX bytes at most. */
+enum { OS_DIRECTORY_NAMES_MAX = 1 << 18, OS_DIRECTORY_BYTES_MAX = 16 << 20 };
 berth_status os_directory_each(const char *path, bool (*fn)(void *user, const char *name), void *user,
                                berth_error *err);
 
-/* Sequential writer for convert: buffered in the caller's memory, creates PATH.tmp.<pid>, renames on finish after
- * fsync. */
+/* Sequential writer: buffered in the caller's memory, creates PATH.tmp.<pid>.<n>, renames on finish after fsync. Pages
+ * that it has written are pushed to the disk and dropped from the page cache every few MiB, so that a file bigger than
+ * the budget can be written inside it. */
 struct os_writer {
     int fd;
-    uint64_t written_bytes;
+    uint64_t written_bytes; /* handed to the system */
+    uint64_t dropped_bytes; /* of those, already on the disk and out of the page cache */
     unsigned char *buffer;
     size_t buffer_bytes, buffered_bytes;
     char path[512];
