@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Model families as data: one file each, holding its names (GGUF architecture, HF model_type), defaults, tensor names
- * and layer recipe. Adding a family is one file and one line in families.def. No code outside this room asks which
- * family it is: what differs is a field of `hparams` or a row here; new maths is a new block kind in forward/.
+ * Model families as data: one file each, holding its names (GGUF architecture, HF model_type), defaults and tensor
+ * names. Adding a family is one file and one line in families.c. No code outside this room asks which family it is:
+ * what differs is a field of `hparams` or a row here; new maths is a new block kind in forward/.
  */
 #ifndef FAMILY_FAMILY_H
 #define FAMILY_FAMILY_H
@@ -13,11 +13,8 @@
 enum { LAYERS_MAX = 1024 };
 
 enum rope_scaling { ROPE_SCALING_NONE = 0, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3, ROPE_SCALING_YARN };
-enum qk_norm {
-    QK_NORM_NONE = 0,
-    QK_NORM_HEAD,
-    QK_NORM_FULL
-}; /* per head [head_dim], or over all heads [heads * head_dim] */
+/* Per head [head_dim], or over all heads at once [heads * head_dim]. */
+enum qk_norm { QK_NORM_NONE = 0, QK_NORM_HEAD, QK_NORM_FULL };
 
 /* Everything the layouts and the forward pass need to know about a model's shape; filled from metadata, then checked.
  */
@@ -30,23 +27,23 @@ struct hparams {
     uint32_t rotary_dim; /* leading dims of a head that rotate; head_dim unless partial */
     bool rope_half;      /* pairs (i, i + rotary/2); false: (2i, 2i+1), as GGUF stores llama-type models */
     enum rope_scaling rope_scaling;
-    float rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast, rope_beta_slow,
-        rope_attention_factor; /* attention factor 0: derived */
+    float rope_factor, rope_low_freq, rope_high_freq; /* llama3; factor also linear and yarn */
+    float rope_beta_fast, rope_beta_slow;             /* yarn */
+    float rope_attention_factor;                      /* yarn: multiplies cos and sin; 1 otherwise */
     uint32_t rope_original_ctx;
     enum qk_norm qk_norm;
-    float clip_qkv;              /* 0: none */
-    uint32_t sliding_window;     /* 0: full attention; else a key is visible when query - key < window */
-    uint32_t sliding_from_layer; /* layers below this attend in full (max_window_layers); 0: all slide */
+    float clip_qkv;          /* 0: none */
+    uint32_t sliding_window; /* on sliding layers a key is visible when query - key < window; 0: none slide */
     bool tied_embeddings;
     uint32_t experts, top_k, expert_ffn; /* 0 experts: dense model */
     uint32_t shared_ffn;                 /* 0: no shared expert */
-    bool shared_gate;                    /* shared expert scaled by sigmoid(router) */
     bool norm_topk;                      /* divide the selected probabilities by their sum */
     uint8_t layer_moe[LAYERS_MAX];       /* 1: MoE layer, 0: dense FFN */
+    uint8_t layer_slides[LAYERS_MAX];    /* 1: sliding window */
     uint32_t moe_layers;
 };
 
-/* What a tensor is for. Order is file order of `convert`. */
+/* What a tensor is for. Order is the file order of `convert`. */
 enum role {
     ROLE_EMBED = 0,
     ROLE_OUT_NORM,
@@ -62,12 +59,13 @@ enum role {
     ROLE_Q_NORM,
     ROLE_K_NORM,
     ROLE_O,
+    ROLE_O_BIAS,
     ROLE_FFN_NORM,
     ROLE_GATE,
     ROLE_UP,
     ROLE_DOWN,
     ROLE_ROUTER,
-    ROLE_SHARED_ROUTER,
+    ROLE_SHARED_ROUTER, /* [1][hidden]: its sigmoid scales the shared expert */
     ROLE_SHARED_GATE,
     ROLE_SHARED_UP,
     ROLE_SHARED_DOWN,
@@ -80,6 +78,7 @@ enum role {
 /* Sizes a dimension can name. */
 enum dim {
     DIM_NONE = 0,
+    DIM_ONE,
     DIM_HIDDEN,
     DIM_VOCAB,
     DIM_HEAD_DIM,
@@ -89,65 +88,76 @@ enum dim {
     DIM_EXPERTS,
     DIM_EXPERT_FFN,
     DIM_SHARED_FFN,
-    DIM_ONE,
     DIM_ROTARY_HALF
 };
 
 enum tensor_flags {
     TENSOR_OPTIONAL = 1,  /* may be absent (tied head, biases) */
-    TENSOR_VECTOR = 2,    /* norm or bias: held and converted as F32 */
+    TENSOR_VECTOR = 2,    /* norm or bias: dims[0] only; held and converted as F32 */
     TENSOR_ROUTER = 4,    /* convert keeps it F32 */
-    TENSOR_PERMUTE_Q = 8, /* GGUF stores rows in the interleaved RoPE order: HF row (h, half, i) -> (h, i, half); heads
-                             or kv_heads by role */
-    TENSOR_MOE_ONLY = 16,
+    TENSOR_PERMUTE = 8,   /* GGUF stores the rows of each head interleaved: HF row (half, i) of a head -> 2i + half */
+    TENSOR_MOE_ONLY = 16, /* on MoE layers only */
     TENSOR_DENSE_ONLY = 32
 };
 
 struct tensor_row {
     enum role role;
-    const char *hf;   /* "model.layers.%u.self_attn.q_proj.weight"; experts: second %u is the expert */
+    const char *hf; /* "model.layers.%u.self_attn.q_proj.weight"; experts: a second %u is the expert. NULL: not there */
     const char *gguf; /* "blk.%u.attn_q.weight"; experts: one 3-D tensor [experts][rows][k] */
-    enum dim dims[2]; /* [rows][k]; vectors: dims[0] only */
+    enum dim dims[2]; /* [rows][k] */
     unsigned flags;
 };
 
+/* Rows that several families share; a family lists the groups it is made of. */
+struct tensor_group {
+    const struct tensor_row *rows;
+    uint32_t count;
+};
+enum { FAMILY_GROUPS_MAX = 8 };
+
 struct family {
-    const char *name;          /* "qwen3-moe" */
-    const char *hf_model_type; /* "qwen3_moe" */
-    const char *gguf_arch;     /* "qwen3moe" */
-    const struct tensor_row *tensors;
-    uint32_t tensors_count;
-    struct family_defaults {
-        float norm_eps, rope_theta;
-        enum qk_norm qk_norm;
-        bool norm_topk, norm_topk_fixed;    /* fixed: the key is ignored (mixtral) */
-        bool shared_gate, gguf_interleaved; /* GGUF holds interleaved RoPE order */
-        bool hf_expert_ffn_is_intermediate; /* moe width is intermediate_size (olmoe, mixtral) */
-        uint32_t experts, top_k;            /* when the key is absent; 0: required or dense */
-        uint32_t ctx_max, kv_heads_is_heads;
-        bool tied;
-    } defaults;
+    const char *name;                              /* "qwen3-moe" */
+    const char *hf_model_type;                     /* "qwen3_moe" */
+    const char *gguf_arch;                         /* "qwen3moe" */
+    bool moe;                                      /* tells apart families that share a gguf_arch: has experts */
+    struct tensor_group groups[FAMILY_GROUPS_MAX]; /* ends at count 0 */
+    enum qk_norm qk_norm;
+    bool gguf_interleaved;             /* GGUF holds the interleaved RoPE order */
+    bool hf_expert_ffn_is_ffn;         /* the expert width is intermediate_size */
+    bool hf_norm_topk, gguf_norm_topk; /* when the key is absent */
+    bool hf_sliding_needs_flag;        /* sliding_window counts only with use_sliding_window true */
+    bool hf_tied;                      /* tie_word_embeddings when absent */
+    float hf_rope_theta;               /* rope_theta when absent */
+    float hf_norm_eps;
 };
 
 extern const struct family *const families[];
 extern const uint32_t families_count;
 
-/* Finds the family and reads and checks its hparams; the error names key or tensor, got and wanted. */
+/* Finds the family and reads and checks its hparams; the error names key or tensor, got and wanted. Tensors that the
+ * family does not know are refused (BERTH_ERR_UNSUPPORTED): ignoring a weight would give wrong answers in silence. */
 berth_status family_read(const struct checkpoint *checkpoint, const struct family **family, struct hparams *out,
                          berth_error *err);
 
-/* The tensor of a role, checked against the expected shape. BERTH_OK and *out NULL for an absent optional one. For
- * expert roles of safetensors `expert` picks the tensor; for GGUF the whole 3-D tensor is returned. `layer` is ignored
- * for global roles. */
+/* The tensor of a role, checked against the expected shape. BERTH_OK and *out NULL for an absent optional one or a role
+ * that this layer does not have. Expert roles: safetensors: `expert` picks the tensor; GGUF: the whole 3-D tensor.
+ * `layer` is ignored for global roles. */
 berth_status family_tensor(const struct family *family, const struct checkpoint *checkpoint,
                            const struct hparams *hparams, enum role role, uint32_t layer, uint32_t expert,
                            const struct tensor **out, berth_error *err);
 /* Row of a role; NULL: the family has none. */
 const struct tensor_row *family_row(const struct family *family, enum role role);
 uint64_t family_dim(const struct hparams *hparams, enum dim dim);
+static inline bool role_is_layer(enum role role)
+{
+    return role >= ROLE_ATTN_NORM;
+}
+static inline bool role_is_expert(enum role role)
+{
+    return role >= ROLE_EXPERT_GATE && role < ROLE_COUNT;
+}
 
-/* hparams back to GGUF metadata, for convert: one row per key of this family, in a fixed order. Keys that keep their
- * default are left out. */
+/* hparams back to GGUF metadata, for convert: the architecture's keys in a fixed order. */
 struct family_meta {
     char key[96];
     enum meta_type type; /* META_U32, META_F32, META_BOOL, META_STRING */
@@ -158,5 +168,16 @@ struct family_meta {
 enum { FAMILY_META_MAX = 48 };
 uint32_t family_to_meta(const struct family *family, const struct hparams *hparams,
                         struct family_meta out[FAMILY_META_MAX]);
+
+/* Inverse frequencies [rotary/2] of RoPE in float32 with its scaling applied (linear, llama3, yarn), from hparams
+ * alone. `power` and `logarithm` are the caller's exact functions (family holds no maths library). ROLE_ROPE_FACTORS,
+ * when present, divides them afterwards. */
+struct rope_maths {
+    double (*power)(double base, double exponent);
+    double (*logarithm)(double x);
+};
+void family_rope_frequencies(const struct hparams *hparams, const struct rope_maths *maths, float *out);
+/* llama3 and the like as division factors [rotary/2], as GGUF's rope_freqs.weight holds them. */
+void family_rope_factors(const struct hparams *hparams, const struct rope_maths *maths, float *out);
 
 #endif

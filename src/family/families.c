@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ * The list of families, and the lookups that read their rows. */
+#include <stdio.h>
+
+#include "family/family.h"
+#include "family/hparams.h"
+
+extern const struct family family_llama, family_mixtral, family_qwen3, family_qwen3_moe, family_qwen2_moe, family_olmoe;
+
+const struct family *const families[] = {
+    &family_llama, &family_mixtral, &family_qwen3, &family_qwen3_moe, &family_qwen2_moe, &family_olmoe,
+};
+const uint32_t families_count = sizeof families / sizeof families[0];
+
+const struct tensor_row *family_row(const struct family *family, enum role role)
+{
+    for (uint32_t g = 0; g < FAMILY_GROUPS_MAX && family->groups[g].count > 0; g++) {
+        for (uint32_t i = 0; i < family->groups[g].count; i++) {
+            if (family->groups[g].rows[i].role == role) {
+                return &family->groups[g].rows[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+uint64_t family_dim(const struct hparams *hparams, enum dim dim)
+{
+    switch (dim) {
+    case DIM_NONE:
+        return 0;
+    case DIM_ONE:
+        return 1;
+    case DIM_HIDDEN:
+        return hparams->hidden;
+    case DIM_VOCAB:
+        return hparams->vocab;
+    case DIM_HEAD_DIM:
+        return hparams->head_dim;
+    case DIM_Q:
+        return (uint64_t)hparams->heads * hparams->head_dim;
+    case DIM_KV:
+        return (uint64_t)hparams->kv_heads * hparams->head_dim;
+    case DIM_FFN:
+        return hparams->ffn;
+    case DIM_EXPERTS:
+        return hparams->experts;
+    case DIM_EXPERT_FFN:
+        return hparams->expert_ffn;
+    case DIM_SHARED_FFN:
+        return hparams->shared_ffn;
+    case DIM_ROTARY_HALF:
+        return hparams->rotary_dim / 2;
+    }
+    return 0;
+}
+
+/* Writes a row's name with its numbers; NULL when the format has no such tensor. The patterns are our own literals with
+ * at most two %u. */
+static const char *row_name(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer,
+                            uint32_t expert, char *buffer, size_t cap)
+{
+    const char *pattern = format == CHECKPOINT_GGUF ? row->gguf : row->hf;
+    if (pattern == NULL) {
+        return NULL;
+    }
+    size_t at = 0;
+    uint32_t numbers[2] = {layer, expert};
+    uint32_t used = 0;
+    for (const char *p = pattern; *p != '\0' && at + 12 < cap; p++) {
+        if (p[0] == '%' && p[1] == 'u' && used < 2) {
+            at += (size_t)snprintf(buffer + at, cap - at, "%lu", (unsigned long)numbers[used++]);
+            p++;
+        } else {
+            buffer[at++] = *p;
+        }
+    }
+    buffer[at] = '\0';
+    return buffer;
+}
+
+static berth_status check_shape(const struct tensor *tensor, const uint64_t *want, uint32_t want_count,
+                                const struct checkpoint *checkpoint, berth_error *err)
+{
+    bool same = tensor->dims_count == want_count;
+    for (uint32_t i = 0; same && i < want_count; i++) {
+        same = tensor->dims[i] == want[i];
+    }
+    if (same) {
+        return BERTH_OK;
+    }
+    char got_text[96];
+    char want_text[96];
+    size_t got_at = 0;
+    size_t want_at = 0;
+    got_text[0] = want_text[0] = '\0';
+    for (uint32_t i = 0; i < tensor->dims_count && got_at < 70; i++) {
+        got_at += (size_t)snprintf(got_text + got_at, sizeof got_text - got_at, "%s%llu", i > 0 ? ", " : "",
+                                   (unsigned long long)tensor->dims[i]);
+    }
+    for (uint32_t i = 0; i < want_count && want_at < 70; i++) {
+        want_at += (size_t)snprintf(want_text + want_at, sizeof want_text - want_at, "%s%llu", i > 0 ? ", " : "",
+                                    (unsigned long long)want[i]);
+    }
+    error_set(err, BERTH_ERR_FORMAT, "tensor %.*s has shape [%s], the model's metadata asks for [%s]",
+              STR_ARG(tensor->name), got_text, want_text);
+    error_at_path(err, checkpoint->files[tensor->file].path);
+    error_at_object(err, tensor->name.ptr, tensor->name.bytes);
+    return err == NULL ? BERTH_ERR_FORMAT : err->status;
+}
+
+berth_status family_tensor(const struct family *family, const struct checkpoint *checkpoint,
+                           const struct hparams *hparams, enum role role, uint32_t layer, uint32_t expert,
+                           const struct tensor **out, berth_error *err)
+{
+    *out = NULL;
+    const struct tensor_row *row = family_row(family, role);
+    if (row == NULL) {
+        return BERTH_OK;
+    }
+    if (role_is_layer(role) && (((row->flags & TENSOR_MOE_ONLY) != 0 && hparams->layer_moe[layer] == 0) ||
+                                ((row->flags & TENSOR_DENSE_ONLY) != 0 && hparams->layer_moe[layer] != 0))) {
+        return BERTH_OK;
+    }
+    if ((role == ROLE_SHARED_ROUTER || (role >= ROLE_SHARED_GATE && role <= ROLE_SHARED_DOWN)) &&
+        hparams->shared_ffn == 0) {
+        return BERTH_OK;
+    }
+    char buffer[TENSOR_NAME_MAX];
+    const char *name = row_name(row, checkpoint->format, layer, expert, buffer, sizeof buffer);
+    const struct tensor *tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
+    if (tensor == NULL) {
+        if (name == NULL || (row->flags & TENSOR_OPTIONAL) != 0) {
+            return BERTH_OK;
+        }
+        error_set(err, BERTH_ERR_FORMAT, "tensor %s is missing (family %s); the checkpoint is incomplete or damaged",
+                  name, family->name);
+        error_at_path(err, checkpoint->path);
+        error_at_object(err, name, strlen(name));
+        return BERTH_ERR_FORMAT;
+    }
+    uint64_t want[3];
+    uint32_t count = 0;
+    if (role_is_expert(role) && checkpoint->format == CHECKPOINT_GGUF) {
+        want[count++] = hparams->experts;
+    }
+    want[count++] = family_dim(hparams, row->dims[0]);
+    if ((row->flags & TENSOR_VECTOR) == 0) {
+        want[count++] = family_dim(hparams, row->dims[1]);
+    }
+    if (role == ROLE_SHARED_ROUTER && tensor->dims_count == 1) { /* GGUF writers drop the leading 1 */
+        want[0] = want[1];
+        count = 1;
+    }
+    TRY(check_shape(tensor, want, count, checkpoint, err));
+    *out = tensor;
+    return BERTH_OK;
+}
+
+bool family_knows(const struct family *family, const struct checkpoint *checkpoint, const struct hparams *hparams,
+                  struct str name)
+{
+    bool gguf = checkpoint->format == CHECKPOINT_GGUF;
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        uint32_t layers = role_is_layer((enum role)role) ? hparams->layers : 1;
+        uint32_t experts = role_is_expert((enum role)role) && !gguf ? hparams->experts : 1;
+        for (uint32_t layer = 0; layer < layers; layer++) {
+            for (uint32_t expert = 0; expert < experts; expert++) {
+                const struct tensor *tensor = NULL;
+                if (family_tensor(family, checkpoint, hparams, (enum role)role, layer, expert, &tensor, NULL) !=
+                        BERTH_OK ||
+                    tensor == NULL) {
+                    break;
+                }
+                if (str_equal(tensor->name, name)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
