@@ -29,7 +29,9 @@ struct hparams {
     enum rope_scaling rope_scaling;
     float rope_factor, rope_low_freq, rope_high_freq; /* llama3; factor also linear and yarn */
     float rope_beta_fast, rope_beta_slow;             /* yarn */
-    float rope_attention_factor;                      /* yarn: multiplies cos and sin; 1 otherwise */
+    float rope_attention_factor;                      /* yarn: explicit; 0: derived from factor and mscales */
+    float rope_mscale, rope_mscale_all_dim;           /* yarn: 0: not given */
+    float rope_attention_multiplier;                  /* yarn in GGUF: on top; 1 otherwise */
     uint32_t rope_original_ctx;
     enum qk_norm qk_norm;
     float clip_qkv;          /* 0: none */
@@ -177,6 +179,8 @@ struct rope_maths {
     double (*logarithm)(double x);
 };
 void family_rope_frequencies(const struct hparams *hparams, const struct rope_maths *maths, float *out);
+/* What cos and sin are multiplied by: YaRN's magnitude correction; 1 without YaRN. */
+float family_rope_attention(const struct hparams *hparams, const struct rope_maths *maths);
 /* llama3 and the like as division factors [rotary/2], as GGUF's rope_freqs.weight holds them. */
 void family_rope_factors(const struct hparams *hparams, const struct rope_maths *maths, float *out);
 

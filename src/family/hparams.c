@@ -272,20 +272,6 @@ static berth_status read_rope_scaling(const struct reader *r)
     return bad_key(r, BERTH_ERR_UNSUPPORTED, "rope scaling type", message);
 }
 
-/* YaRN's magnitude correction (arXiv 2309.00071, section 3.4): 0.1 ln(factor) + 1, or the ratio that mscale and
- * mscale_all_dim ask for. */
-static float yarn_attention_factor(float factor, float mscale, float mscale_all_dim)
-{
-    if (factor <= 1.0f) {
-        return 1.0f;
-    }
-    double l = log((double)factor);
-    if (mscale > 0.0f && mscale_all_dim > 0.0f) {
-        return (float)((0.1 * (double)mscale * l + 1.0) / (0.1 * (double)mscale_all_dim * l + 1.0));
-    }
-    return (float)(0.1 * l + 1.0);
-}
-
 static berth_status read_rope(const struct reader *r)
 {
     struct hparams *out = r->out;
@@ -301,22 +287,10 @@ static berth_status read_rope(const struct reader *r)
     TRY(rope_field(r, "high_freq_factor", NULL, 4.0f, &out->rope_high_freq));
     TRY(rope_field(r, "beta_fast", "rope.scaling.yarn_beta_fast", 32.0f, &out->rope_beta_fast));
     TRY(rope_field(r, "beta_slow", "rope.scaling.yarn_beta_slow", 1.0f, &out->rope_beta_slow));
-    out->rope_attention_factor = 1.0f;
-    if (out->rope_scaling == ROPE_SCALING_YARN) {
-        float given = 0;
-        float mscale = 0;
-        float mscale_all_dim = 0;
-        TRY(rope_field(r, "attention_factor", NULL, 0.0f, &given));
-        TRY(rope_field(r, "mscale", NULL, 0.0f, &mscale));
-        TRY(rope_field(r, "mscale_all_dim", NULL, 0.0f, &mscale_all_dim));
-        out->rope_attention_factor =
-            given > 0 ? given : yarn_attention_factor(out->rope_factor, mscale, mscale_all_dim);
-        if (r->checkpoint->format == CHECKPOINT_GGUF) { /* there a further multiplier */
-            float attn = 1.0f;
-            TRY(rope_field(r, "attn_factor", "rope.scaling.attn_factor", 1.0f, &attn));
-            out->rope_attention_factor *= attn;
-        }
-    }
+    TRY(rope_field(r, "attention_factor", NULL, 0.0f, &out->rope_attention_factor));
+    TRY(rope_field(r, "mscale", NULL, 0.0f, &out->rope_mscale));
+    TRY(rope_field(r, "mscale_all_dim", NULL, 0.0f, &out->rope_mscale_all_dim));
+    TRY(rope_field(r, "attn_factor", "rope.scaling.attn_factor", 1.0f, &out->rope_attention_multiplier));
     if (out->rope_scaling == ROPE_SCALING_LLAMA3 && !(out->rope_high_freq > out->rope_low_freq)) {
         return bad_key(r, BERTH_ERR_FORMAT, "high_freq_factor", "must be larger than low_freq_factor");
     }

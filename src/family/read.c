@@ -23,8 +23,8 @@ static berth_status unknown(const struct checkpoint *checkpoint, const char *wha
 static berth_status find_gguf(const struct checkpoint *checkpoint, const struct family **out, berth_error *err)
 {
     struct str arch;
-    char text[96];
-    if (!meta_str(&checkpoint->meta, STR("general.architecture"), &arch) || arch.bytes >= 64) {
+    char text[64];
+    if (!meta_str(&checkpoint->meta, STR("general.architecture"), &arch) || arch.bytes >= sizeof text) {
         return unknown(checkpoint, "general.architecture", "(none)", err);
     }
     memcpy(text, arch.ptr, arch.bytes);

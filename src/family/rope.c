@@ -83,3 +83,21 @@ void family_rope_factors(const struct hparams *hparams, const struct rope_maths 
         out[i] = (float)division_factor(hparams, maths, i, plain_frequency(hparams, maths, i));
     }
 }
+
+/* arXiv 2309.00071, section 3.4: 0.1 ln(factor) + 1, or the ratio that mscale and mscale_all_dim ask for. */
+float family_rope_attention(const struct hparams *hparams, const struct rope_maths *maths)
+{
+    if (hparams->rope_scaling != ROPE_SCALING_YARN) {
+        return 1.0f;
+    }
+    double factor = 1.0;
+    if (hparams->rope_attention_factor > 0) {
+        factor = (double)hparams->rope_attention_factor;
+    } else if (hparams->rope_factor > 1.0f) {
+        double l = 0.1 * maths->logarithm((double)hparams->rope_factor);
+        bool given = hparams->rope_mscale > 0 && hparams->rope_mscale_all_dim > 0;
+        factor = given ? (l * (double)hparams->rope_mscale + 1.0) / (l * (double)hparams->rope_mscale_all_dim + 1.0)
+                       : l + 1.0;
+    }
+    return (float)(factor * (double)hparams->rope_attention_multiplier);
+}
