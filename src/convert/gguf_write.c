@@ -290,7 +290,17 @@ berth_status gguf_writer_finish(struct gguf_writer *writer, berth_error *err)
                          writer->tensors_count, (unsigned long long)writer->left_bytes);
     }
     for (uint32_t part = 0; part < writer->parts; part++) {
-        TRY(os_writer_finish(&writer->writers[part], err));
+        TRY(os_writer_sync(&writer->writers[part], err));
+    }
+    /* The first part last: without it no reader takes the others for a model. */
+    for (uint32_t part = writer->parts; part-- > 0;) {
+        berth_status status = os_writer_finish(&writer->writers[part], err);
+        if (status != BERTH_OK) {
+            for (uint32_t done = part + 1; done < writer->parts; done++) {
+                os_writer_take_back(&writer->writers[done]);
+            }
+            return status;
+        }
     }
     return BERTH_OK;
 }

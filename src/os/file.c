@@ -404,15 +404,18 @@ static int sync_parent(const char *path)
     return code;
 }
 
-berth_status os_writer_finish(struct os_writer *writer, berth_error *err)
+berth_status os_writer_sync(struct os_writer *writer, berth_error *err)
 {
     if (writer->fd < 0) {
         return error_set(err, BERTH_ERR_STATE, "the writer is closed");
     }
     TRY(writer_flush(writer, err));
-    if (fsync(writer->fd) != 0) {
-        return writer_fail(writer, errno, "sync", err);
-    }
+    return fsync(writer->fd) == 0 ? BERTH_OK : writer_fail(writer, errno, "sync", err);
+}
+
+berth_status os_writer_finish(struct os_writer *writer, berth_error *err)
+{
+    TRY(os_writer_sync(writer, err));
     (void)posix_fadvise(writer->fd, 0, 0, POSIX_FADV_DONTNEED);
     int closed = close(writer->fd);
     int code = errno;
@@ -444,5 +447,12 @@ void os_writer_abandon(struct os_writer *writer)
     if (writer->temp_path[0] != '\0') {
         unlink(writer->temp_path);
         writer->temp_path[0] = '\0';
+    }
+}
+
+void os_writer_take_back(struct os_writer *writer)
+{
+    if (writer->fd < 0 && writer->temp_path[0] == '\0') {
+        unlink(writer->path);
     }
 }

@@ -51,9 +51,14 @@ struct os_writer {
 berth_status os_writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
                             berth_error *err);
 berth_status os_writer_put(struct os_writer *writer, const void *data, size_t bytes, berth_error *err);
+/* Flushes and syncs the temporary file, without renaming it: several writers can be made durable before the first one
+ * appears at its place. */
+berth_status os_writer_sync(struct os_writer *writer, berth_error *err);
 /* Flushes, syncs file and directory, renames into place. */
 berth_status os_writer_finish(struct os_writer *writer, berth_error *err);
 /* Removes the temporary file. Safe after finish (does nothing). */
 void os_writer_abandon(struct os_writer *writer);
+/* Removes a file that os_writer_finish() put in place: takes back a set that could not be completed. */
+void os_writer_take_back(struct os_writer *writer);
 
 #endif
