@@ -54,14 +54,15 @@ enum dtype {
 enum act_kind {
     ACT_NONE = 0, /* no kernels */
     ACT_F32,      /* the float32 row itself */
-    ACT_Q8        /* struct act_q8_block per 32 values: docs/arithmetic.md */
+    ACT_Q8        /* a Q8 row, below */
 };
 
-struct act_q8_block {
-    float scale;  /* max|x| / 127 */
-    int8_t q[32]; /* nearest, ties to even */
-};
-_Static_assert(sizeof(struct act_q8_block) == 36, "36 bytes a block");
+/* A prepared ACT_Q8 row of k values (k a multiple of 32) in nb = k / 32 blocks (docs/arithmetic.md, section 3):
+ *   int8_t  quants[k]    -127..127, value = scale x quant, nearest, ties to even
+ *   float   scales[nb]   max|x| / 127 of each block
+ *   int32_t offsets[nb]  -128 x the sum of the block's quants: what a kernel adds that reads weights as byte + 128
+ */
+enum { ACT_Q8_BLOCK = 32 };
 
 struct quant_row {
     const char *name;        /* "Q8_0" */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * Converters of the block formats, one file a family; reached from outside through quant_rows only. */
+#ifndef QUANT_FORMATS_H
+#define QUANT_FORMATS_H
+
+#include <stddef.h>
+
+/* Same contract as the members of struct quant_row: n is a whole number of blocks, pointers have any alignment on the
+ * block side. */
+void f32_dequantise(const void *blocks, float *out, size_t n);
+void f32_quantise(const float *in, void *blocks, size_t n);
+void f16_dequantise(const void *blocks, float *out, size_t n);
+void f16_quantise(const float *in, void *blocks, size_t n);
+void bf16_dequantise(const void *blocks, float *out, size_t n);
+void bf16_quantise(const float *in, void *blocks, size_t n);
+void q8_0_dequantise(const void *blocks, float *out, size_t n);
+void q8_0_quantise(const float *in, void *blocks, size_t n);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ * The format table and its look-ups. ggml ids and block sizes: GGUF specification; dtype names: safetensors. */
+#include "quant/quant.h"
+
+#include "base/checked.h"
+#include "quant/formats.h"
+
+/* clang-format off */
+#define READABLE(name, st, id, elems, bytes, act, fn) {name, st, id, elems, bytes, act, fn##_dequantise, fn##_quantise}
+#define SIZED(name, st, id, elems, bytes)             {name, st, id, elems, bytes, ACT_NONE, NULL, NULL}
+
+const struct quant_row quant_rows[DTYPE_COUNT] = {
+    [DTYPE_F32]     = READABLE("F32",  "F32",  0,  1,  4,  ACT_F32, f32),
+    [DTYPE_F16]     = READABLE("F16",  "F16",  1,  1,  2,  ACT_F32, f16),
+    [DTYPE_BF16]    = READABLE("BF16", "BF16", 30, 1,  2,  ACT_F32, bf16),
+    [DTYPE_Q8_0]    = READABLE("Q8_0", NULL,   8,  32, 34, ACT_Q8,  q8_0),
+    [DTYPE_Q4_0]    = SIZED("Q4_0",    NULL, 2,  32,  18),
+    [DTYPE_Q4_1]    = SIZED("Q4_1",    NULL, 3,  32,  20),
+    [DTYPE_Q5_0]    = SIZED("Q5_0",    NULL, 6,  32,  22),
+    [DTYPE_Q5_1]    = SIZED("Q5_1",    NULL, 7,  32,  24),
+    [DTYPE_Q2_K]    = SIZED("Q2_K",    NULL, 10, 256, 84),
+    [DTYPE_Q3_K]    = SIZED("Q3_K",    NULL, 11, 256, 110),
+    [DTYPE_Q4_K]    = SIZED("Q4_K",    NULL, 12, 256, 144),
+    [DTYPE_Q5_K]    = SIZED("Q5_K",    NULL, 13, 256, 176),
+    [DTYPE_Q6_K]    = SIZED("Q6_K",    NULL, 14, 256, 210),
+    [DTYPE_IQ2_XXS] = SIZED("IQ2_XXS", NULL, 16, 256, 66),
+    [DTYPE_IQ2_XS]  = SIZED("IQ2_XS",  NULL, 17, 256, 74),
+    [DTYPE_IQ2_S]   = SIZED("IQ2_S",   NULL, 22, 256, 82),
+    [DTYPE_IQ3_XXS] = SIZED("IQ3_XXS", NULL, 18, 256, 98),
+    [DTYPE_IQ3_S]   = SIZED("IQ3_S",   NULL, 21, 256, 110),
+    [DTYPE_IQ1_S]   = SIZED("IQ1_S",   NULL, 19, 256, 50),
+    [DTYPE_IQ1_M]   = SIZED("IQ1_M",   NULL, 29, 256, 56),
+    [DTYPE_IQ4_NL]  = SIZED("IQ4_NL",  NULL, 20, 32,  18),
+    [DTYPE_IQ4_XS]  = SIZED("IQ4_XS",  NULL, 23, 256, 136),
+    [DTYPE_MXFP4]   = SIZED("MXFP4",   NULL, 39, 32,  17),
+    [DTYPE_F64]     = SIZED("F64",  "F64",  28, 1, 8),
+    [DTYPE_I8]      = SIZED("I8",   "I8",   24, 1, 1),
+    [DTYPE_I16]     = SIZED("I16",  "I16",  25, 1, 2),
+    [DTYPE_I32]     = SIZED("I32",  "I32",  26, 1, 4),
+    [DTYPE_I64]     = SIZED("I64",  "I64",  27, 1, 8),
+    [DTYPE_U8]      = SIZED("U8",   "U8",   -1, 1, 1),
+    [DTYPE_U16]     = SIZED("U16",  "U16",  -1, 1, 2),
+    [DTYPE_U32]     = SIZED("U32",  "U32",  -1, 1, 4),
+    [DTYPE_U64]     = SIZED("U64",  "U64",  -1, 1, 8),
+    [DTYPE_BOOL]    = SIZED("BOOL", "BOOL", -1, 1, 1),
+    [DTYPE_F8_E4M3] = SIZED("F8_E4M3", "F8_E4M3", -1, 1, 1),
+    [DTYPE_F8_E5M2] = SIZED("F8_E5M2", "F8_E5M2", -1, 1, 1),
+};
+/* clang-format on */
+
+enum dtype quant_from_ggml(uint32_t ggml_id)
+{
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        if (quant_rows[t].ggml_id >= 0 && (uint32_t)quant_rows[t].ggml_id == ggml_id) {
+            return (enum dtype)t;
+        }
+    }
+    return DTYPE_COUNT;
+}
+
+enum dtype quant_from_safetensors(struct str name)
+{
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        if (quant_rows[t].safetensors != NULL && str_is(name, quant_rows[t].safetensors)) {
+            return (enum dtype)t;
+        }
+    }
+    return DTYPE_COUNT;
+}
+
+static char ascii_upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+enum dtype quant_from_name(struct str name)
+{
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        struct str row = str_from(quant_rows[t].name);
+        bool same = row.bytes == name.bytes;
+        for (size_t i = 0; same && i < row.bytes; i++) {
+            same = ascii_upper(name.ptr[i]) == row.ptr[i];
+        }
+        if (same) {
+            return (enum dtype)t;
+        }
+    }
+    return DTYPE_COUNT;
+}
+
+bool quant_row_bytes(enum dtype type, uint64_t elems, uint64_t *bytes)
+{
+    const struct quant_row *row = quant_row(type);
+    if (elems % row->block_elems != 0) {
+        return false;
+    }
+    return !u64_mul_overflows(elems / row->block_elems, row->block_bytes, bytes);
+}
+
+uint64_t act_row_bytes(enum act_kind kind, uint64_t k)
+{
+    switch (kind) {
+    case ACT_F32:
+        return k * sizeof(float);
+    case ACT_Q8:
+        return k + k / ACT_Q8_BLOCK * (sizeof(float) + sizeof(int32_t));
+    case ACT_NONE:
+        break;
+    }
+    return 0;
+}
