@@ -5,19 +5,20 @@
 
 #include "memory/arena.h"
 
-enum { EXPERT_GATE = 0, EXPERT_UP = 1, EXPERT_DOWN = 2, EXPERT_PARTS = 3, EXPERTS_MAX = 4096, SLOT_CLASSES_MAX = 64 };
+enum { EXPERT_GATE = 0, EXPERT_UP = 1, EXPERT_DOWN = 2, EXPERT_PARTS = 3 };
+enum { CATALOG_LAYERS_MAX = 4096, EXPERTS_MAX = 4096, SLOT_CLASSES_MAX = 64 };
 
 struct expert_slice {
     uint64_t offset; /* in its file; any alignment */
     uint32_t file;
-    uint32_t bytes;
+    uint32_t bytes; /* 0: the family has no such part */
 };
 
-/* Distinct (gate, up, down) sizes. A part's place in a slot is page-aligned and holds the aligned span that covers the
- * slice wherever it starts, so that a direct read lands in place. */
+/* Distinct (gate, up, down) sizes. A slot has room for the page-aligned span that covers each part wherever it starts,
+ * so that a direct read lands in place. */
 struct slot_class {
     uint32_t part_bytes[EXPERT_PARTS];
-    uint64_t part_offset[EXPERT_PARTS]; /* in the slot */
+    uint64_t part_offset[EXPERT_PARTS]; /* room of each part in the slot; where it really starts: catalog_place() */
     uint64_t slot_bytes;
     uint32_t layers;  /* MoE layers of this class */
     uint32_t experts; /* experts of this class, all layers */
@@ -44,6 +45,21 @@ static inline struct expert_slice *catalog_slice(const struct catalog *catalog, 
 /* Computes classes; refuses layers whose experts differ in size, and more than SLOT_CLASSES_MAX classes. */
 berth_status catalog_seal(struct catalog *catalog, berth_error *err);
 
+/* How one expert is read into its slot: parts whose aligned spans touch or overlap are one read. Spans are
+ * page-aligned, in file order, packed in the slot, and may end up to a page past the end of the file. They fit every
+ * slot of at least the class's slot_bytes. */
+struct expert_span {
+    uint64_t offset, bytes; /* in the file */
+    uint64_t slot_offset;
+    uint32_t file;
+};
+struct expert_place {
+    struct expert_span spans[EXPERT_PARTS];
+    uint32_t spans_count;
+    uint64_t part_offset[EXPERT_PARTS]; /* first byte of each part in the slot */
+};
+void catalog_place(const struct catalog *catalog, uint32_t layer, uint32_t expert, struct expert_place *out);
+
 /* Bytes of slots for one cycle (layers x top_k), for the neediest layer (top_k slots of the largest class; shared by
  * all), and for all experts. */
 uint64_t catalog_cycle_bytes(const struct catalog *catalog);
@@ -54,12 +70,12 @@ uint64_t catalog_token_bytes(const struct catalog *catalog);
 uint64_t catalog_stored_bytes(const struct catalog *catalog);
 
 /* How many slots of each class `bytes` affords: in proportion to layers, never more than a class has experts, never
- * under the floors. */
+ * under the floors. More bytes never give fewer slots. */
 struct slot_counts {
     uint32_t count[SLOT_CLASSES_MAX];
     uint64_t bytes; /* what they take */
     uint64_t total;
-    bool shared; /* below one cycle: no per-layer floor, layers share the slots (each class that is used keeps top_k) */
+    bool shared; /* below one cycle: all slots have the largest class and every layer shares them, no per-layer floor */
 };
 /* BERTH_ERR_BUDGET below the hard floor. */
 berth_status catalog_slots(const struct catalog *catalog, uint64_t bytes, struct slot_counts *out, berth_error *err);
