@@ -56,8 +56,8 @@ bool json_skip(struct json *json);
 /* Fills err from the parser's error: "JSON: <what> at byte N". `path` may be NULL. */
 berth_status json_fail(const struct json *json, const char *path, berth_error *err);
 
-/* Unescapes a KEY or STRING into buffer (cap >= raw.bytes always suffices: escapes never grow). Lone surrogates become
- * U+FFFD. */
+/* Unescapes a KEY or STRING into buffer (cap >= raw.bytes always suffices: escapes never grow) and returns the bytes
+ * written; with less room it stops before the first character that does not fit. Lone surrogates become U+FFFD. */
 size_t json_unescape(const struct json_token *token, char *buffer, size_t cap);
 /* True when the unescaped KEY or STRING equals `text`. */
 bool json_token_is(const struct json_token *token, const char *text);
