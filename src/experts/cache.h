@@ -2,16 +2,22 @@
  *
  * The expert cache: slots of fixed classes, recycled, never given back to the kernel.
  *
- * One visit = one MoE layer of one step. cache_visit_begin() takes the unique experts the step selected, pins the
- * resident ones, chooses victims and issues the reads of all misses together (as many as slots allow; the rest follow
- * as slots are released). cache_visit_next() then hands out every expert exactly once, resident ones first, misses in
- * issue order (file order), waiting for their reads; each must be released exactly once, and before the next but one is
- * asked for, so that a layer can be streamed through few slots.
+ * One visit = one MoE layer of one step. cache_visit_begin() takes the unique experts the step selected, holds the
+ * resident ones, chooses victims and issues the reads of all misses together. cache_visit_next() then hands out every
+ * expert exactly once: resident ones first, then misses, both in file order, waiting for their reads; each must be
+ * released exactly once, and at most min(2, top_k) may be held at a time, so that a layer can be streamed through few
+ * slots.
  *
- * Cache state moves in logical time: a visit, a hit and an insertion change it the moment they are issued, never when a
- * read happens to finish, so that it depends on the sequence of visits alone. Slots of the running visit and slots with
- * reads in flight are never victims.
- */
+ * When a visit has more misses than slots that may be taken, the rest reuse the visit's own slots in the order in which
+ * they were handed out, each as soon as it is released: first so many hits that CACHE_STREAM_SLOTS slots take part,
+ * then the misses.
+ *
+ * Cache state moves in logical time: a visit, a hit and an insertion change it when they are issued, never when a read
+ * happens to finish, so that it depends on the sequence of visits alone. Slots of the running visit and slots with
+ * reads in flight are never victims. While every layer has a floor (slots for a cycle or more), a slot is taken from
+ * another layer only if that one holds more than top_k. Prefill insertions enter at the cold end.
+ *
+ * A visit that is ended early keeps what has been read or is being read. Not thread-safe: one thread drives it. */
 #ifndef EXPERTS_CACHE_H
 #define EXPERTS_CACHE_H
 
@@ -20,10 +26,17 @@
 
 struct cache; /* opaque: cache.c */
 
+enum {
+    CACHE_STREAM_SLOTS = 8, /* slots that take part in streaming, where there are so many */
+    CACHE_FETCHES_MAX = 32, /* experts with reads in flight */
+    CACHE_REQUESTS_MAX = CACHE_FETCHES_MAX * EXPERT_PARTS /* for io_config.queue_max */
+};
+
 struct expert_weights {
     uint32_t expert;
-    const void *part[EXPERT_PARTS]; /* borrowed until cache_release(); any alignment */
-    uint32_t handle;                /* for cache_release() */
+    const void
+        *part[EXPERT_PARTS]; /* borrowed until cache_release(); any alignment; NULL: the family has no such part */
+    uint32_t handle;         /* for cache_release() */
 };
 
 struct cache_stats {
@@ -33,17 +46,18 @@ struct cache_stats {
     uint64_t evictions, slots_used;
 };
 
-/* `tables` takes the bookkeeping, `slots` the slot memory (exactly counts->bytes). policy NULL: "lru". io must outlive
- * the cache. When measuring, *out is NULL. */
+/* `tables` takes the bookkeeping, `slots` the slot memory (exactly counts->bytes, from a page-aligned place). policy
+ * NULL: "lru". catalog and io must outlive the cache. When measuring, *out is NULL and io is not used. */
 berth_status cache_layout(struct arena *tables, struct arena *slots, const struct catalog *catalog,
                           const struct slot_counts *counts, const char *policy, struct io *io, struct cache **out,
                           berth_error *err);
 
-/* Starts a visit. experts[] are unique, count <= catalog->experts. Only one visit at a time. */
+/* Starts a visit. experts[] are unique, count <= catalog->experts; their order does not matter. Only one visit at a
+ * time. */
 berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase phase, const uint16_t *experts,
                                uint32_t count, berth_error *err);
-/* The next expert; BERTH_ERR_IO names file, layer and expert when its read failed (the visit can only be ended then).
- */
+/* The next expert. BERTH_ERR_IO names file, layer and expert when its read failed; the visit can only be ended then.
+ * BERTH_ERR_STATE when all have been handed out, or too many are held. */
 berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, berth_error *err);
 void cache_release(struct cache *cache, uint32_t handle);
 /* Ends the visit, also after a failure: waits for reads in flight, forgets slots whose read failed. Every pin must be

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Reads of expert slices: engines as rows ("pread": thread pool with O_DIRECT; "buffered": the same where direct I/O is
- * refused). */
+ *
+ * Reads of expert slices. Engines are rows: "pread" (threads with O_DIRECT) and "buffered" (the same threads where
+ * direct I/O is refused). Requests are cut into pieces that are started in the order of submission.
+ *
+ * Reader threads touch the request and its buffer only, never cache state. Submit and wait are called by one thread. */
 #ifndef EXPERTS_IO_H
 #define EXPERTS_IO_H
 
@@ -19,26 +22,35 @@ struct io_config {
     const char *engine; /* row name; NULL: pick by whether the files are direct */
 };
 
-/* One request: aligned span [offset, offset + bytes) of a file into `buffer`. The owner keeps it until io_wait() says
- * it is done. */
+/* Whether the files for this engine are to be opened with want_direct; BERTH_ERR_ARGUMENT for an unknown name. NULL:
+ * yes (files that refuse fall back to "buffered"). */
+berth_status io_engine_direct(const char *engine, bool *direct, berth_error *err);
+
+/* One request: aligned span [offset, offset + bytes) of a file into `buffer`, which is page-aligned. A span may end in
+ * the page that holds the end of the file; what lies past it in the buffer is unspecified. The owner keeps the request
+ * where it is until io_wait() says it is done; it may be submitted again after that. */
 struct io_request {
     uint64_t offset, bytes;
     void *buffer;
     uint32_t file;
-    uint32_t pieces_left;    /* private */
-    berth_status status;     /* private until done */
-    berth_error *err;        /* where the first failure is described; NULL: nowhere */
-    struct io_request *next; /* private */
+    berth_error *err; /* where a failure is described (the one with the lowest offset); NULL: nowhere. Requests may
+                         share it if io_wait() is called on all of them before it is read; clear err->status before. */
+    /* private: */
+    uint64_t taken_bytes;
+    uint32_t pieces_left;
+    berth_status status;
+    struct io_request *next;
 };
 
 /* `tables` takes bookkeeping, `stacks` io_config.threads x OS_STACK_BYTES. Starts no thread yet (io_start). *out NULL
- * when measuring. */
+ * when measuring; config->files may then be NULL. BERTH_ERR_UNSUPPORTED when the named engine needs direct I/O and a
+ * file refuses it. */
 berth_status io_layout(struct arena *tables, struct arena *stacks, const struct io_config *config, struct io **out,
                        berth_error *err);
 berth_status io_start(struct io *io, berth_error *err);
 /* Waits for what is in flight and joins the threads. NULL is allowed. */
 void io_stop(struct io *io);
-/* Queues a request (cut into IO_PIECE_BYTES pieces that threads take in order). */
+/* Queues a request. At most queue_max may be unfinished. */
 void io_submit(struct io *io, struct io_request *request);
 /* Blocks until the request is done; its status. */
 berth_status io_wait(struct io *io, struct io_request *request);

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Expert cache: residency, visits, reads. See cache.h for the rules; which slot to take is the policy's (policy.h).
+ *
+ * A visit is an array of positions in hand-out order: [0, hits) resident, then misses. Four indices only move forward:
+ *     next <= count         positions handed out
+ *     assigned <= count     positions that own a slot (hits at once, misses as slots allow)
+ *     submitted <= assigned positions whose reads were given to the I/O engine (hits need none)
+ *     fetched <= submitted  positions whose reads have been waited for
+ * Position p of a miss uses fetch record (p - hits) mod fetches_count, so submitted - fetched <= fetches_count. */
+#include "experts/cache.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sort.h"
+#include "experts/policy.h"
+#include "os/thread.h"
+
+enum { RANK_NONE = UINT32_MAX };
+
+enum position_state { POSITION_WAITING = 0, POSITION_HANDED, POSITION_RELEASED, POSITION_GONE /* slot given away */ };
+
+struct fetch {
+    struct io_request requests[EXPERT_PARTS];
+    uint32_t count;
+    berth_error err;
+};
+
+struct pool {
+    unsigned char *base;
+    uint64_t slot_bytes;
+    uint32_t first, count; /* slot numbers */
+    uint32_t free_count;   /* free_slots[first .. first + free_count) */
+};
+
+struct visit {
+    bool running;
+    uint32_t layer;
+    berth_phase phase;
+    uint32_t count, hits;
+    uint32_t given;    /* misses that got a slot at the start */
+    uint32_t recycled; /* hits whose slots take part in streaming */
+    uint32_t next, assigned, submitted, fetched;
+    uint32_t held; /* handed out and not yet released */
+    berth_status failure;
+    uint16_t *experts; /* [experts] by position */
+    uint32_t *slots;   /* [experts] by position */
+    uint8_t *states;   /* [experts] by position */
+    uint32_t *by_rank; /* [experts] RANK_NONE between visits */
+};
+
+struct cache {
+    const struct catalog *catalog;
+    struct io *io;
+    struct policy_view view;
+    const struct policy_row *policy;
+    void *policy_state;
+    struct slot *slots;     /* [slots_count] */
+    uint32_t *slot_of;      /* [layers][experts] SLOT_NONE: not resident */
+    uint16_t *file_rank;    /* [layers][experts] order in the files */
+    uint32_t *layer_slots;  /* [layers] */
+    uint64_t *layer_visits; /* [layers] */
+    uint8_t *layer_pool;    /* [layers] */
+    uint32_t *free_slots;   /* [slots_count] a stack per pool */
+    uint32_t pool_first[SLOT_CLASSES_MAX], pool_count[SLOT_CLASSES_MAX];
+    struct pool pools[SLOT_CLASSES_MAX];
+    struct fetch *fetches;
+    uint32_t fetches_count;
+    struct visit visit;
+    berth_error failure; /* of the running visit */
+    struct cache_stats stats;
+};
+
+/* ---- layout --------------------------------------------------------------------------------------------- */
+
+static berth_status check_counts(const struct catalog *catalog, const struct slot_counts *counts, berth_error *err)
+{
+    uint64_t total = 0;
+    for (uint32_t c = 0; c < catalog->classes_count; c++) {
+        uint64_t floor = (uint64_t)catalog->classes[c].layers * catalog->top_k;
+        if (!counts->shared && counts->count[c] < floor) {
+            return error_set(err, BERTH_ERR_ARGUMENT, "expert cache: class %u has %u slots, wanted %llu or more", c,
+                             counts->count[c], (unsigned long long)floor);
+        }
+        total += counts->count[c];
+    }
+    if (total != counts->total || total < catalog->top_k || total >= SLOT_NONE) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "expert cache: %llu slots, %llu by class",
+                         (unsigned long long)counts->total, (unsigned long long)total);
+    }
+    return BERTH_OK;
+}
+
+static uint32_t fetches_wanted(const struct catalog *catalog, const struct slot_counts *counts)
+{
+    uint32_t most = 1;
+    for (uint32_t c = 0; c < catalog->classes_count; c++) {
+        most = counts->count[c] > most ? counts->count[c] : most;
+    }
+    most = most < catalog->experts ? most : catalog->experts;
+    return most < CACHE_FETCHES_MAX ? most : (uint32_t)CACHE_FETCHES_MAX;
+}
+
+static void take_tables(struct arena *tables, const struct catalog *catalog, const struct slot_counts *counts,
+                        struct cache *out)
+{
+    uint64_t cells = (uint64_t)catalog->layers * catalog->experts;
+    out->slots = ARENA_NEW(tables, struct slot, counts->total);
+    out->free_slots = ARENA_NEW(tables, uint32_t, counts->total);
+    out->slot_of = ARENA_NEW(tables, uint32_t, cells);
+    out->file_rank = ARENA_NEW(tables, uint16_t, cells);
+    out->layer_slots = ARENA_NEW(tables, uint32_t, catalog->layers);
+    out->layer_visits = ARENA_NEW(tables, uint64_t, catalog->layers);
+    out->layer_pool = ARENA_NEW(tables, uint8_t, catalog->layers);
+    out->fetches_count = fetches_wanted(catalog, counts);
+    out->fetches = ARENA_NEW(tables, struct fetch, out->fetches_count);
+    out->visit.experts = ARENA_NEW(tables, uint16_t, catalog->experts);
+    out->visit.slots = ARENA_NEW(tables, uint32_t, catalog->experts);
+    out->visit.states = ARENA_NEW(tables, uint8_t, catalog->experts);
+    out->visit.by_rank = ARENA_NEW(tables, uint32_t, catalog->experts);
+}
+
+struct file_order {
+    const struct catalog *catalog;
+    uint32_t layer;
+};
+
+/* Where an expert's first part in the files starts. */
+static struct expert_slice first_slice(const struct file_order *order, uint32_t expert)
+{
+    struct expert_slice first = {.offset = UINT64_MAX, .file = UINT32_MAX};
+    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+        const struct expert_slice *slice = catalog_slice(order->catalog, order->layer, expert, part);
+        if (slice->bytes > 0 &&
+            (slice->file < first.file || (slice->file == first.file && slice->offset < first.offset))) {
+            first = *slice;
+        }
+    }
+    return first;
+}
+
+static int compare_in_file(const void *user, uint32_t a, uint32_t b)
+{
+    struct expert_slice left = first_slice(user, a);
+    struct expert_slice right = first_slice(user, b);
+    if (left.file != right.file) {
+        return left.file < right.file ? -1 : 1;
+    }
+    return left.offset == right.offset ? 0 : (left.offset < right.offset ? -1 : 1);
+}
+
+static void fill_tables(struct cache *cache, const struct slot_counts *counts)
+{
+    const struct catalog *catalog = cache->catalog;
+    uint32_t first = 0;
+    uint8_t shared_pool = 0;
+    for (uint32_t c = 0; c < catalog->classes_count; c++) {
+        struct pool *pool = &cache->pools[c];
+        pool->slot_bytes = catalog->classes[c].slot_bytes;
+        pool->first = cache->pool_first[c] = first;
+        pool->count = pool->free_count = cache->pool_count[c] = counts->count[c];
+        for (uint32_t i = 0; i < pool->count; i++) { /* the lowest slot is on top */
+            cache->free_slots[first + i] = first + pool->count - 1 - i;
+            cache->slots[first + i].layer = SLOT_NONE;
+        }
+        first += pool->count;
+        shared_pool = pool->count > 0 ? (uint8_t)c : shared_pool;
+    }
+    for (uint32_t layer = 0; layer < catalog->layers; layer++) {
+        cache->layer_pool[layer] = counts->shared ? shared_pool : catalog->layer_class[layer];
+        struct file_order order = {.catalog = catalog, .layer = layer};
+        sort_order(cache->visit.slots, cache->visit.by_rank, catalog->experts, compare_in_file, &order);
+        for (uint32_t rank = 0; rank < catalog->experts; rank++) {
+            uint64_t cell = (uint64_t)layer * catalog->experts + cache->visit.slots[rank];
+            cache->file_rank[cell] = (uint16_t)rank;
+            cache->slot_of[cell] = SLOT_NONE;
+        }
+    }
+    for (uint32_t rank = 0; rank < catalog->experts; rank++) {
+        cache->visit.by_rank[rank] = RANK_NONE;
+    }
+}
+
+berth_status cache_layout(struct arena *tables, struct arena *slots, const struct catalog *catalog,
+                          const struct slot_counts *counts, const char *policy, struct io *io, struct cache **out,
+                          berth_error *err)
+{
+    TRY(check_counts(catalog, counts, err));
+    struct cache parts = {.catalog = catalog, .io = io};
+    TRY(policy_find(policy, &parts.policy, err));
+    struct cache *cache = ARENA_NEW(tables, struct cache, 1);
+    take_tables(tables, catalog, counts, &parts);
+    for (uint32_t c = 0; c < catalog->classes_count; c++) {
+        parts.pools[c].base = arena_take(slots, counts->count[c], catalog->classes[c].slot_bytes, OS_PAGE_BYTES);
+    }
+    TRY(arena_check(tables, "expert cache tables", err));
+    TRY(arena_check(slots, "expert cache slots", err));
+    parts.view = (struct policy_view){.catalog = catalog,
+                                      .slots = parts.slots,
+                                      .slots_count = (uint32_t)counts->total,
+                                      .floor = counts->shared ? 0 : catalog->top_k,
+                                      .layer_slots = parts.layer_slots,
+                                      .layer_pool = parts.layer_pool,
+                                      .layer_visits = parts.layer_visits};
+    if (cache != NULL) {
+        *cache = parts;
+        cache->view.pool_first = cache->pool_first;
+        cache->view.pool_count = cache->pool_count;
+        fill_tables(cache, counts);
+    }
+    TRY(parts.policy->layout(tables, cache == NULL ? &parts.view : &cache->view,
+                             cache == NULL ? &parts.policy_state : &cache->policy_state, err));
+    *out = cache;
+    return BERTH_OK;
+}
+
+/* ---- residency ------------------------------------------------------------------------------------------ */
+
+static uint32_t *cell_of(struct cache *cache, uint32_t layer, uint32_t expert)
+{
+    return &cache->slot_of[(uint64_t)layer * cache->catalog->experts + expert];
+}
+
+/* Takes the slot from its owner; it is then neither free nor owned. */
+static void slot_disown(struct cache *cache, uint32_t slot)
+{
+    struct slot *owned = &cache->slots[slot];
+    cache->policy->remove(cache->policy_state, slot);
+    *cell_of(cache, owned->layer, owned->expert) = SLOT_NONE;
+    cache->layer_slots[owned->layer]--;
+    cache->stats.slots_used--;
+    owned->layer = SLOT_NONE;
+    owned->held = false;
+}
+
+static void slot_own(struct cache *cache, uint32_t slot, uint32_t layer, uint16_t expert)
+{
+    cache->slots[slot] = (struct slot){.layer = layer, .expert = expert, .held = true};
+    *cell_of(cache, layer, expert) = slot;
+    cache->layer_slots[layer]++;
+    cache->stats.slots_used++;
+    cache->policy->insert(cache->policy_state, slot,
+                          cache->visit.phase == BERTH_PHASE_PREFILL ? POLICY_COLD : POLICY_HOT);
+}
+
+static void slot_free(struct cache *cache, uint32_t slot)
+{
+    struct pool *pool = &cache->pools[cache->layer_pool[cache->visit.layer]];
+    slot_disown(cache, slot);
+    cache->free_slots[pool->first + pool->free_count++] = slot;
+}
+
+/* A free slot, or a victim's. SLOT_NONE: every slot that might be taken belongs to the running visit. */
+static uint32_t slot_find(struct cache *cache, uint32_t layer)
+{
+    struct pool *pool = &cache->pools[cache->layer_pool[layer]];
+    if (pool->free_count > 0) {
+        return cache->free_slots[pool->first + --pool->free_count];
+    }
+    uint32_t slot = cache->policy->victim(cache->policy_state, layer);
+    if (slot != SLOT_NONE) {
+        assert(!cache->slots[slot].held && cache->slots[slot].layer != SLOT_NONE);
+        slot_disown(cache, slot);
+        cache->stats.evictions++;
+    }
+    return slot;
+}
+
+static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uint32_t slot)
+{
+    const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
+    return pool->base + (slot - pool->first) * pool->slot_bytes;
+}
+
+/* ---- a visit -------------------------------------------------------------------------------------------- */
+
+static void position_fetch(struct cache *cache, uint32_t position)
+{
+    struct visit *visit = &cache->visit;
+    struct fetch *fetch = &cache->fetches[(position - visit->hits) % cache->fetches_count];
+    struct expert_place place;
+    catalog_place(cache->catalog, visit->layer, visit->experts[position], &place);
+    unsigned char *memory = slot_memory(cache, visit->layer, visit->slots[position]);
+    fetch->count = place.spans_count;
+    fetch->err.status = BERTH_OK;
+    for (uint32_t i = 0; i < place.spans_count; i++) {
+        const struct expert_span *span = &place.spans[i];
+        fetch->requests[i] = (struct io_request){.offset = span->offset,
+                                                 .bytes = span->bytes,
+                                                 .buffer = memory + span->slot_offset,
+                                                 .file = span->file,
+                                                 .err = &fetch->err};
+        io_submit(cache->io, &fetch->requests[i]);
+    }
+    const struct slot_class *class = &cache->catalog->classes[cache->catalog->layer_class[visit->layer]];
+    cache->stats.reads[visit->phase] += place.spans_count;
+    cache->stats.read_bytes[visit->phase] +=
+        (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+}
+
+/* Waits for all reads of the next unfetched position. */
+static berth_status position_await(struct cache *cache)
+{
+    struct visit *visit = &cache->visit;
+    struct fetch *fetch = &cache->fetches[(visit->fetched - visit->hits) % cache->fetches_count];
+    berth_status status = BERTH_OK;
+    for (uint32_t i = 0; i < fetch->count; i++) {
+        berth_status one = io_wait(cache->io, &fetch->requests[i]);
+        status = status == BERTH_OK ? one : status;
+    }
+    visit->fetched++;
+    return status;
+}
+
+/* The position whose slot the next waiting miss reuses. */
+static uint32_t recycle_position(const struct visit *visit)
+{
+    uint32_t turn = visit->assigned - visit->hits - visit->given;
+    return turn < visit->recycled ? turn : visit->hits + (turn - visit->recycled);
+}
+
+/* Gives slots to waiting misses and reads to the I/O engine, as far as both allow. */
+static void visit_pump(struct cache *cache)
+{
+    struct visit *visit = &cache->visit;
+    while (visit->assigned < visit->count) {
+        uint32_t from = recycle_position(visit);
+        if (from >= visit->next || visit->states[from] != POSITION_RELEASED) {
+            break;
+        }
+        uint32_t slot = visit->slots[from];
+        visit->states[from] = POSITION_GONE;
+        slot_disown(cache, slot);
+        cache->stats.evictions++;
+        slot_own(cache, slot, visit->layer, visit->experts[visit->assigned]);
+        visit->slots[visit->assigned++] = slot;
+    }
+    while (visit->submitted < visit->assigned && visit->submitted - visit->fetched < cache->fetches_count) {
+        position_fetch(cache, visit->submitted++);
+    }
+}
+
+/* Sorts the experts into positions: hits in file order, then misses in file order. */
+static berth_status visit_sort(struct cache *cache, uint32_t layer, const uint16_t *experts, uint32_t count,
+                               berth_error *err)
+{
+    struct visit *visit = &cache->visit;
+    uint32_t limit = cache->catalog->experts;
+    berth_status status = BERTH_OK;
+    for (uint32_t i = 0; i < count && status == BERTH_OK; i++) {
+        uint32_t expert = experts[i];
+        uint32_t rank = expert < limit ? cache->file_rank[(uint64_t)layer * limit + expert] : 0;
+        if (expert >= limit || visit->by_rank[rank] != RANK_NONE) {
+            status = error_set(err, BERTH_ERR_ARGUMENT, "expert %u is %s", expert,
+                               expert >= limit ? "out of range" : "named twice in one visit");
+            error_at_expert(err, (int32_t)layer, (int32_t)expert);
+            break;
+        }
+        visit->by_rank[rank] = expert;
+    }
+    uint32_t hits = 0;
+    for (uint32_t rank = 0; rank < limit && status == BERTH_OK; rank++) {
+        uint32_t expert = visit->by_rank[rank];
+        hits += expert != RANK_NONE && *cell_of(cache, layer, expert) != SLOT_NONE ? 1 : 0;
+    }
+    uint32_t hit = 0;
+    uint32_t miss = hits;
+    for (uint32_t rank = 0; rank < limit; rank++) {
+        uint32_t expert = visit->by_rank[rank];
+        visit->by_rank[rank] = RANK_NONE;
+        if (expert != RANK_NONE && status == BERTH_OK) {
+            bool resident = *cell_of(cache, layer, expert) != SLOT_NONE;
+            visit->experts[resident ? hit++ : miss++] = (uint16_t)expert;
+        }
+    }
+    visit->hits = hits;
+    return status;
+}
+
+berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase phase, const uint16_t *experts,
+                               uint32_t count, berth_error *err)
+{
+    struct visit *visit = &cache->visit;
+    if (visit->running) {
+        return error_set(err, BERTH_ERR_STATE, "a visit of layer %u is running", visit->layer);
+    }
+    if (layer >= cache->catalog->layers || count > cache->catalog->experts ||
+        (phase != BERTH_PHASE_PREFILL && phase != BERTH_PHASE_DECODE)) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "visit of layer %u with %u experts; there are %u layers of %u", layer,
+                         count, cache->catalog->layers, cache->catalog->experts);
+    }
+    TRY(visit_sort(cache, layer, experts, count, err));
+    visit->running = true;
+    visit->layer = layer;
+    visit->phase = phase;
+    visit->count = count;
+    visit->next = visit->held = 0;
+    visit->failure = BERTH_OK;
+    memset(visit->states, POSITION_WAITING, count);
+    cache->view.visits++;
+    cache->layer_visits[layer]++;
+    if (cache->policy->visit != NULL) {
+        struct policy_visit seen = {
+            .layer = layer, .phase = phase, .experts = visit->experts, .count = count, .hits = visit->hits};
+        cache->policy->visit(cache->policy_state, &seen);
+    }
+    for (uint32_t position = 0; position < visit->hits; position++) {
+        uint32_t slot = *cell_of(cache, layer, visit->experts[position]);
+        visit->slots[position] = slot;
+        cache->slots[slot].held = true;
+        cache->policy->hit(cache->policy_state, slot);
+    }
+    visit->assigned = visit->submitted = visit->fetched = visit->hits;
+    while (visit->assigned < count) {
+        uint32_t slot = slot_find(cache, layer);
+        if (slot == SLOT_NONE) {
+            break;
+        }
+        slot_own(cache, slot, layer, visit->experts[visit->assigned]);
+        visit->slots[visit->assigned++] = slot;
+    }
+    visit->given = visit->assigned - visit->hits;
+    visit->recycled = visit->given < CACHE_STREAM_SLOTS ? CACHE_STREAM_SLOTS - visit->given : 0;
+    visit->recycled = visit->recycled < visit->hits ? visit->recycled : visit->hits;
+    cache->stats.hits[phase] += visit->hits;
+    cache->stats.misses[phase] += count - visit->hits;
+    visit_pump(cache);
+    return BERTH_OK;
+}
+
+static berth_status visit_fail(struct cache *cache, uint32_t position, berth_status status)
+{
+    struct visit *visit = &cache->visit;
+    const struct fetch *fetch = &cache->fetches[(position - visit->hits) % cache->fetches_count];
+    cache->failure = fetch->err;
+    char object[64];
+    int bytes = snprintf(object, sizeof object, "layer %u expert %u", visit->layer, visit->experts[position]);
+    error_at_object(&cache->failure, object, bytes > 0 ? (size_t)bytes : 0);
+    error_at_expert(&cache->failure, (int32_t)visit->layer, visit->experts[position]);
+    visit->failure = status;
+    visit->states[position] = POSITION_GONE;
+    slot_free(cache, visit->slots[position]);
+    return status;
+}
+
+static berth_status await_next(struct cache *cache)
+{
+    struct visit *visit = &cache->visit;
+    uint32_t position = visit->next;
+    if (position < visit->hits) {
+        return BERTH_OK;
+    }
+    assert(visit->fetched == position && visit->submitted > position);
+    uint64_t start_ns = os_now_ns();
+    berth_status status = position_await(cache);
+    cache->stats.stall_ns[visit->phase] += os_now_ns() - start_ns;
+    return status == BERTH_OK ? BERTH_OK : visit_fail(cache, position, status);
+}
+
+berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, berth_error *err)
+{
+    struct visit *visit = &cache->visit;
+    uint32_t most = cache->catalog->top_k < 2 ? 1 : 2;
+    if (!visit->running || visit->next == visit->count) {
+        return error_set(err, BERTH_ERR_STATE, "no expert is left to hand out");
+    }
+    if (visit->held >= most || (visit->next >= visit->assigned && visit->failure == BERTH_OK)) {
+        return error_set(err, BERTH_ERR_STATE, "%u experts are held, wanted fewer than %u", visit->held, most);
+    }
+    if (visit->failure == BERTH_OK && await_next(cache) == BERTH_OK) {
+        uint32_t position = visit->next++;
+        visit->states[position] = POSITION_HANDED;
+        visit->held++;
+        struct expert_place place;
+        catalog_place(cache->catalog, visit->layer, visit->experts[position], &place);
+        const unsigned char *memory = slot_memory(cache, visit->layer, visit->slots[position]);
+        *out = (struct expert_weights){.expert = visit->experts[position], .handle = position};
+        for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+            bool stored = catalog_slice(cache->catalog, visit->layer, out->expert, part)->bytes > 0;
+            out->part[part] = stored ? memory + place.part_offset[part] : NULL;
+        }
+        visit_pump(cache);
+        return BERTH_OK;
+    }
+    if (err != NULL) {
+        *err = cache->failure;
+    }
+    return visit->failure;
+}
+
+void cache_release(struct cache *cache, uint32_t handle)
+{
+    struct visit *visit = &cache->visit;
+    bool handed = visit->running && handle < visit->next && visit->states[handle] == POSITION_HANDED;
+    assert(handed && "released once, within its visit");
+    if (handed) {
+        visit->states[handle] = POSITION_RELEASED;
+        visit->held--;
+        if (visit->failure == BERTH_OK) {
+            visit_pump(cache);
+        }
+    }
+}
+
+void cache_visit_end(struct cache *cache)
+{
+    struct visit *visit = &cache->visit;
+    if (!visit->running) {
+        return;
+    }
+    assert(visit->held == 0 && "every expert is released before the visit ends");
+    while (visit->fetched < visit->submitted) {
+        uint32_t position = visit->fetched;
+        if (position_await(cache) != BERTH_OK) {
+            visit->states[position] = POSITION_GONE;
+            slot_free(cache, visit->slots[position]);
+        }
+    }
+    for (uint32_t position = 0; position < visit->assigned; position++) {
+        if (position >= visit->submitted && position >= visit->hits) { /* never asked for */
+            slot_free(cache, visit->slots[position]);
+        } else if (visit->states[position] != POSITION_GONE) {
+            cache->slots[visit->slots[position]].held = false;
+        }
+    }
+    visit->running = false;
+}
+
+void cache_get_stats(const struct cache *cache, struct cache_stats *out)
+{
+    *out = cache->stats;
+}
+
+bool cache_peek(const struct cache *cache, uint32_t layer, uint32_t expert)
+{
+    return layer < cache->catalog->layers && expert < cache->catalog->experts &&
+           cache->slot_of[(uint64_t)layer * cache->catalog->experts + expert] != SLOT_NONE;
+}

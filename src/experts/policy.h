@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Eviction policies: rows of functions over compact state of their own. The cache decides what is resident and tells
+ * the policy; the policy only ranks. Everything a policy sees moves in logical time, so a replay that makes the same
+ * calls gets the same victims.
+ *
+ * A new policy is one file with a `const struct policy_row` and one line in policy.c. */
+#ifndef EXPERTS_POLICY_H
+#define EXPERTS_POLICY_H
+
+#include "experts/catalog.h"
+
+#define SLOT_NONE UINT32_MAX
+
+struct slot {
+    uint32_t layer; /* SLOT_NONE: empty */
+    uint16_t expert;
+    bool held; /* of the running visit, or being read: never a victim */
+};
+
+/* Read-only view of the cache, valid for its life. `slots` and `layer_slots` are NULL when measuring. */
+struct policy_view {
+    const struct catalog *catalog;
+    const struct slot *slots; /* [slots_count]; classes one after the other */
+    uint32_t slots_count;
+    uint32_t floor;               /* slots that each layer keeps; 0: shared */
+    const uint32_t *layer_slots;  /* [layers] slots that each layer holds now */
+    const uint8_t *layer_pool;    /* [layers] class whose slots the layer uses */
+    const uint32_t *pool_first;   /* [classes] first slot of the class */
+    const uint32_t *pool_count;   /* [classes] */
+    const uint64_t *layer_visits; /* [layers] visits so far, the running one included: a layer's own clock */
+    uint64_t visits;              /* of all layers */
+};
+
+/* Whether layer `wanting` may take a slot that layer `holder` holds. */
+static inline bool policy_may_take(const struct policy_view *view, uint32_t holder, uint32_t wanting)
+{
+    return holder == wanting || view->layer_slots[holder] > view->floor;
+}
+
+enum policy_end { POLICY_HOT, POLICY_COLD };
+
+/* The experts of one visit in hand-out order; the first `hits` are resident. Borrowed for the call. */
+struct policy_visit {
+    uint32_t layer;
+    berth_phase phase;
+    const uint16_t *experts;
+    uint32_t count, hits;
+};
+
+struct policy_row {
+    const char *name;
+    /* Takes the state; *state stays NULL when measuring. */
+    berth_status (*layout)(struct arena *tables, const struct policy_view *view, void **state, berth_error *err);
+    /* A visit starts; hit() and insert() calls of it follow. NULL: not interested. */
+    void (*visit)(void *state, const struct policy_visit *visit);
+    /* A resident expert is used again. */
+    void (*hit)(void *state, uint32_t slot);
+    /* view->slots[slot] has a new owner / loses its owner (call precedes the change). */
+    void (*insert)(void *state, uint32_t slot, enum policy_end end);
+    void (*remove)(void *state, uint32_t slot);
+    /* The slot to take for an expert of `layer`: in its pool, owned, not held, policy_may_take(). SLOT_NONE: there is
+     * none. */
+    uint32_t (*victim)(void *state, uint32_t layer);
+};
+
+extern const struct policy_row policy_lru;
+
+/* NULL: "lru". BERTH_ERR_ARGUMENT lists the names. */
+berth_status policy_find(const char *name, const struct policy_row **out, berth_error *err);
+
+#endif
