@@ -24,6 +24,11 @@ struct matmul {
 };
 typedef void matmul_fn(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 
+enum {
+    ATTEND_BLOCK = 64,     /* keys a step of the online softmax */
+    ATTEND_SEGMENT = 1024, /* keys a struct attend may span; merged in order by attend_merge() */
+};
+
 /* Attention of `queries` heads that share one KV head, one token, over keys [key_begin, key_end) inside one 1,024-key
  * segment: running maximum, sum and unnormalised output per head, in blocks of 64 keys aligned to absolute positions
  * (docs/arithmetic.md). */

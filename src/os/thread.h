@@ -37,6 +37,9 @@ void os_cond_broadcast(struct os_cond *cond);
 berth_status os_thread_start(struct os_thread *thread, void *stack, void (*fn)(void *), void *arg, berth_error *err);
 void os_thread_join(struct os_thread *thread);
 
+/* A pause inside a bounded spin loop. */
+void os_thread_pause(void);
+
 uint64_t os_now_ns(void); /* monotonic */
 
 #endif

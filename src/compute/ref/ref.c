@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * The row every CPU can run, and the one the others are held against. */
+#include "compute/ref/ref.h"
+
+#include "compute/rows.h"
+
+const struct kernels kernels_ref = {
+    .isa = BERTH_ISA_REF,
+    .name = "ref",
+    .matmul =
+        {
+            [DTYPE_F32] = ref_matmul_f32,
+            [DTYPE_F16] = ref_matmul_f16,
+            [DTYPE_BF16] = ref_matmul_bf16,
+            [DTYPE_Q8_0] = ref_matmul_q8_0,
+        },
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = ref_prepare_q8},
+    .rmsnorm = ref_rmsnorm,
+    .rope = ref_rope,
+    .silu_mul = ref_silu_mul,
+    .add = ref_add,
+    .add_scaled = ref_add_scaled,
+    .scale = ref_scale,
+    .clamp = ref_clamp,
+    .softmax = ref_softmax,
+    .sigmoid = ref_sigmoid,
+    .attend = ref_attend,
+    .to_f16 = ref_to_f16,
+};
