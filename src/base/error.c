@@ -33,6 +33,7 @@ const char *berth_status_text(berth_status status)
     return "unknown status";
 }
 
+#undef error_set /* base/error.h wraps it for the static analyser */
 berth_status error_set(berth_error *err, berth_status status, const char *format, ...)
 {
     if (err != NULL) {

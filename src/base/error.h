@@ -15,6 +15,16 @@
  * Call the error_at_* functions after it to add the place. */
 berth_status error_set(berth_error *err, berth_status status, const char *format, ...) BASE_PRINTF(3, 4);
 
+#ifdef __clang_analyzer__
+/* The analyser sees one file at a time and must be told that error_set() returns the status it was given. */
+static inline berth_status error_given(berth_status status, berth_status returned)
+{
+    (void)returned;
+    return status;
+}
+#define error_set(err, status, ...) error_given((status), (error_set)((err), (status), __VA_ARGS__))
+#endif
+
 /* Adds a place to an error that error_set() filled. Each accepts a NULL err. Long strings are cut at the front (paths)
  * or the end (objects), always NUL-terminated. */
 void error_at_path(berth_error *err, const char *path);

@@ -18,7 +18,7 @@ enum { READ_AROUND_BYTES = 128 * 1024 };
 enum { CPU_BATCH_BYTES = 64 * OS_PAGE_BYTES };
 
 /* Heap, main stack, loader cache, locale, and the kernel's own objects (task, page tables of the libraries, inodes). */
-static const uint64_t fixed_bytes = 1024 * 1024;
+static const uint64_t fixed_bytes = UINT64_C(1) << 20;
 
 static uint64_t round_to_pages(uint64_t bytes)
 {
