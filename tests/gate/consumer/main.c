@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a host program does with an installed Berth: includes berth.h, samples a token, reads an error. host_calls counts
- * calls that the library made into the host's own functions of the same names (taken.c): there must be none. */
+ * What a host program does with an installed Berth: includes berth.h, samples a token, reads an error. host_calls
+ * counts calls that the library made into the host's own functions of the same names (taken.c): there must be none. */
 #include <berth.h>
 #include <stdio.h>
 #include <string.h>
