@@ -57,7 +57,7 @@ uint64_t family_dim(const struct hparams *hparams, enum dim dim)
 
 /* Writes a row's name with its numbers; NULL when the format has no such tensor. The patterns are our own literals with
  * at most two %u. */
-static const char *row_name(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer,
+static const char *render(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer,
                             uint32_t expert, char *buffer, size_t cap)
 {
     const char *pattern = format == CHECKPOINT_GGUF ? row->gguf : row->hf;
@@ -77,6 +77,14 @@ static const char *row_name(const struct tensor_row *row, enum checkpoint_format
     }
     buffer[at] = '\0';
     return buffer;
+}
+
+bool family_tensor_name(const struct family *family, enum checkpoint_format format, enum role role, uint32_t layer,
+                        uint32_t expert, char buffer[TENSOR_NAME_MAX])
+{
+    const struct tensor_row *row = family_row(family, role);
+    buffer[0] = '\0';
+    return row != NULL && render(row, format, layer, expert, buffer, TENSOR_NAME_MAX) != NULL;
 }
 
 static berth_status check_shape(const struct tensor *tensor, const uint64_t *want, uint32_t want_count,
@@ -127,7 +135,7 @@ berth_status family_tensor(const struct family *family, const struct checkpoint 
         return BERTH_OK;
     }
     char buffer[TENSOR_NAME_MAX];
-    const char *name = row_name(row, checkpoint->format, layer, expert, buffer, sizeof buffer);
+    const char *name = render(row, checkpoint->format, layer, expert, buffer, sizeof buffer);
     const struct tensor *tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
     if (tensor == NULL) {
         if (name == NULL || (row->flags & TENSOR_OPTIONAL) != 0) {

@@ -147,6 +147,9 @@ berth_status family_read(const struct checkpoint *checkpoint, const struct famil
 berth_status family_tensor(const struct family *family, const struct checkpoint *checkpoint,
                            const struct hparams *hparams, enum role role, uint32_t layer, uint32_t expert,
                            const struct tensor **out, berth_error *err);
+/* The name a role's tensor has in this format; false (and "") when it has none. */
+bool family_tensor_name(const struct family *family, enum checkpoint_format format, enum role role, uint32_t layer,
+                        uint32_t expert, char buffer[TENSOR_NAME_MAX]);
 /* Row of a role; NULL: the family has none. */
 const struct tensor_row *family_row(const struct family *family, enum role role);
 uint64_t family_dim(const struct hparams *hparams, enum dim dim);

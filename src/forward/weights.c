@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "forward/weights.h"
+
+#include "base/checked.h"
+#include "base/sort.h"
+
+struct binder {
+    struct arena *weights, *tables;
+    const struct family *family;
+    const struct checkpoint *checkpoint;
+    const struct hparams *hparams;
+    const bool *has_kernel;
+    struct trunk *out;
+    berth_error *err;
+};
+
+static berth_status no_kernel(const struct binder *b, const struct tensor *tensor)
+{
+    error_set(b->err, BERTH_ERR_UNSUPPORTED, "tensor %.*s is stored as %s, which this version cannot compute with yet",
+              STR_ARG(tensor->name), quant_row(tensor->dtype)->name);
+    error_at_path(b->err, b->checkpoint->files[tensor->file].path);
+    error_at_object(b->err, tensor->name.ptr, tensor->name.bytes);
+    return BERTH_ERR_UNSUPPORTED;
+}
+
+static void note_read(struct binder *b, const struct tensor *tensor, enum role role, uint32_t layer, void *to,
+                      bool widen)
+{
+    struct trunk *out = b->out;
+    if (!arena_is_measuring(b->tables)) {
+        out->reads[out->reads_count] = (struct trunk_read){.to = to,
+                                                           .offset = tensor->offset,
+                                                           .bytes = tensor->bytes,
+                                                           .elems = tensor_elems(tensor),
+                                                           .file = tensor->file,
+                                                           .layer = (uint16_t)layer,
+                                                           .role = (uint8_t)role,
+                                                           .dtype = (uint8_t)tensor->dtype,
+                                                           .widen = widen};
+    }
+    out->reads_count++;
+    out->parameters += tensor_elems(tensor);
+    out->stored_bytes += tensor->bytes;
+    out->largest_bytes = tensor->bytes > out->largest_bytes ? tensor->bytes : out->largest_bytes;
+}
+
+static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer, struct matrix *matrix)
+{
+    const struct tensor *tensor = NULL;
+    TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, 0, &tensor, b->err));
+    *matrix = (struct matrix){0};
+    if (tensor == NULL) {
+        return BERTH_OK;
+    }
+    if (!b->has_kernel[tensor->dtype]) {
+        return no_kernel(b, tensor);
+    }
+    uint64_t rows = tensor->dims_count > 1 ? tensor->dims[0] : 1;
+    uint64_t k = tensor->dims[tensor->dims_count - 1];
+    uint64_t row_bytes = 0;
+    if (!quant_row_bytes(tensor->dtype, k, &row_bytes)) {
+        return no_kernel(b, tensor);
+    }
+    void *data = arena_take(b->weights, 1, tensor->bytes, 0);
+    *matrix = (struct matrix){data, row_bytes, (uint32_t)rows, (uint32_t)k, tensor->dtype};
+    note_read(b, tensor, role, layer, data, false);
+    return BERTH_OK;
+}
+
+static berth_status bind_vector(struct binder *b, enum role role, uint32_t layer, const float **vector)
+{
+    const struct tensor *tensor = NULL;
+    *vector = NULL;
+    TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, 0, &tensor, b->err));
+    if (tensor == NULL) {
+        return BERTH_OK;
+    }
+    if (quant_row(tensor->dtype)->dequantise == NULL) {
+        return no_kernel(b, tensor);
+    }
+    float *data = ARENA_NEW(b->weights, float, tensor_elems(tensor));
+    *vector = data;
+    note_read(b, tensor, role, layer, data, true);
+    return BERTH_OK;
+}
+
+static berth_status bind_layer(struct binder *b, uint32_t layer, struct layer_weights *w)
+{
+    TRY(bind_vector(b, ROLE_ATTN_NORM, layer, &w->attn_norm));
+    TRY(bind_matrix(b, ROLE_Q, layer, &w->q));
+    TRY(bind_vector(b, ROLE_Q_BIAS, layer, &w->q_bias));
+    TRY(bind_matrix(b, ROLE_K, layer, &w->k));
+    TRY(bind_vector(b, ROLE_K_BIAS, layer, &w->k_bias));
+    TRY(bind_matrix(b, ROLE_V, layer, &w->v));
+    TRY(bind_vector(b, ROLE_V_BIAS, layer, &w->v_bias));
+    TRY(bind_vector(b, ROLE_Q_NORM, layer, &w->q_norm));
+    TRY(bind_vector(b, ROLE_K_NORM, layer, &w->k_norm));
+    TRY(bind_matrix(b, ROLE_O, layer, &w->o));
+    TRY(bind_vector(b, ROLE_O_BIAS, layer, &w->o_bias));
+    TRY(bind_vector(b, ROLE_FFN_NORM, layer, &w->ffn_norm));
+    TRY(bind_matrix(b, ROLE_GATE, layer, &w->gate));
+    TRY(bind_matrix(b, ROLE_UP, layer, &w->up));
+    TRY(bind_matrix(b, ROLE_DOWN, layer, &w->down));
+    TRY(bind_matrix(b, ROLE_ROUTER, layer, &w->router));
+    TRY(bind_matrix(b, ROLE_SHARED_ROUTER, layer, &w->shared_router));
+    TRY(bind_matrix(b, ROLE_SHARED_GATE, layer, &w->shared_gate));
+    TRY(bind_matrix(b, ROLE_SHARED_UP, layer, &w->shared_up));
+    return bind_matrix(b, ROLE_SHARED_DOWN, layer, &w->shared_down);
+}
+
+static int by_place(const void *user, uint32_t a, uint32_t b)
+{
+    const struct trunk_read *x = (const struct trunk_read *)user + a;
+    const struct trunk_read *y = (const struct trunk_read *)user + b;
+    if (x->file != y->file) {
+        return x->file < y->file ? -1 : 1;
+    }
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+berth_status trunk_layout(struct arena *weights, struct arena *tables, const struct family *family,
+                          const struct checkpoint *checkpoint, const struct hparams *hparams,
+                          const bool has_kernel[DTYPE_COUNT], struct trunk *out, berth_error *err)
+{
+    *out = (struct trunk){0};
+    struct binder b = {weights, tables, family, checkpoint, hparams, has_kernel, out, err};
+    bool measuring = arena_is_measuring(tables);
+    out->layers = ARENA_NEW(tables, struct layer_weights, hparams->layers);
+    uint64_t reads_max = ((uint64_t)hparams->layers + 1) * (uint64_t)ROLE_COUNT;
+    out->reads = ARENA_NEW(tables, struct trunk_read, reads_max);
+    out->order = ARENA_NEW(tables, uint32_t, reads_max);
+    uint32_t *spare = ARENA_NEW(tables, uint32_t, reads_max);
+    TRY(arena_check(tables, "trunk tables", err));
+    TRY(bind_matrix(&b, ROLE_EMBED, 0, &out->embed));
+    TRY(bind_vector(&b, ROLE_OUT_NORM, 0, &out->out_norm));
+    TRY(bind_vector(&b, ROLE_ROPE_FACTORS, 0, &out->rope_factors));
+    out->head = out->embed;
+    if (!hparams->tied_embeddings) {
+        TRY(bind_matrix(&b, ROLE_HEAD, 0, &out->head));
+    }
+    uint32_t moe_index = 0;
+    for (uint32_t layer = 0; layer < hparams->layers; layer++) {
+        struct layer_weights w = {0};
+        TRY(bind_layer(&b, layer, &w));
+        w.moe = hparams->layer_moe[layer] != 0;
+        w.slides = hparams->layer_slides[layer] != 0;
+        w.moe_index = w.moe ? moe_index++ : 0;
+        if (!measuring) {
+            out->layers[layer] = w;
+        }
+    }
+    TRY(arena_check(weights, "trunk", err));
+    if (!measuring) {
+        sort_order(out->order, spare, out->reads_count, by_place, out->reads);
+    }
+    return BERTH_OK;
+}
+
+static berth_status expert_part(const struct binder *b, enum role role, uint32_t layer, uint32_t expert,
+                                struct expert_slice *slice, enum dtype *dtype)
+{
+    const struct tensor *tensor = NULL;
+    TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, expert, &tensor, b->err));
+    if (tensor == NULL) {
+        return error_set(b->err, BERTH_ERR_INTERNAL, "no tensor for role %d of layer %u", (int)role, (unsigned)layer);
+    }
+    if (!b->has_kernel[tensor->dtype]) {
+        return no_kernel(b, tensor);
+    }
+    bool stacked = b->checkpoint->format == CHECKPOINT_GGUF;
+    uint64_t bytes = stacked ? tensor->bytes / b->hparams->experts : tensor->bytes;
+    if (bytes > UINT32_MAX - OS_DIRECT_ALIGN * 2) {
+        error_set(b->err, BERTH_ERR_LIMIT, "one expert of tensor %.*s has %llu bytes, the limit is 4 GiB",
+                  STR_ARG(tensor->name), (unsigned long long)bytes);
+        return BERTH_ERR_LIMIT;
+    }
+    *slice = (struct expert_slice){tensor->offset + (stacked ? bytes * expert : 0), tensor->file, (uint32_t)bytes};
+    *dtype = tensor->dtype;
+    return BERTH_OK;
+}
+
+berth_status expert_catalog(struct arena *tables, const struct family *family, const struct checkpoint *checkpoint,
+                            const struct hparams *hparams, const bool has_kernel[DTYPE_COUNT], struct catalog *catalog,
+                            struct expert_formats **formats, berth_error *err)
+{
+    struct binder b = {NULL, tables, family, checkpoint, hparams, has_kernel, NULL, err};
+    TRY(catalog_layout(tables, hparams->moe_layers, hparams->experts, hparams->top_k, catalog, err));
+    *formats = ARENA_NEW(tables, struct expert_formats, hparams->moe_layers);
+    TRY(arena_check(tables, "expert catalog", err));
+    if (arena_is_measuring(tables)) {
+        return BERTH_OK;
+    }
+    uint32_t moe = 0;
+    for (uint32_t layer = 0; layer < hparams->layers; layer++) {
+        if (hparams->layer_moe[layer] == 0) {
+            continue;
+        }
+        struct expert_formats first = {DTYPE_COUNT, DTYPE_COUNT, DTYPE_COUNT};
+        for (uint32_t expert = 0; expert < hparams->experts; expert++) {
+            struct expert_formats f;
+            TRY(expert_part(&b, ROLE_EXPERT_GATE, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_GATE),
+                            &f.gate));
+            TRY(expert_part(&b, ROLE_EXPERT_UP, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_UP), &f.up));
+            TRY(expert_part(&b, ROLE_EXPERT_DOWN, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_DOWN),
+                            &f.down));
+            first = expert == 0 ? f : first;
+            if (f.gate != first.gate || f.up != first.up || f.down != first.down) {
+                error_set(err, BERTH_ERR_UNSUPPORTED, "the experts of layer %u are stored in different formats",
+                          (unsigned)layer);
+                error_at_path(err, checkpoint->path);
+                error_at_expert(err, (int32_t)layer, (int32_t)expert);
+                return BERTH_ERR_UNSUPPORTED;
+            }
+        }
+        (*formats)[moe++] = first;
+    }
+    return moe > 0 ? catalog_seal(catalog, err) : BERTH_OK;
+}
