@@ -165,7 +165,7 @@ berth_status forward_chunk(struct forward *fw, const struct forward_chunk *chunk
     embed(fw, chunk);
     rotate_table(fw, chunk);
     for (uint32_t layer = 0; layer < fw->hparams->layers; layer++) {
-        if (fw->cancel != NULL && *fw->cancel != 0) {
+        if (fw->cancel != NULL && atomic_load_explicit(fw->cancel, memory_order_relaxed) != 0) {
             return error_set(err, BERTH_ERR_CANCELLED, "cancelled at layer %u", (unsigned)layer);
         }
         TRY(layer_step(fw, layer, chunk, err));

@@ -7,6 +7,8 @@
 #ifndef FORWARD_FORWARD_H
 #define FORWARD_FORWARD_H
 
+#include <stdatomic.h>
+
 #include "compute/kernels.h"
 #include "compute/pool.h"
 #include "experts/cache.h"
@@ -63,7 +65,7 @@ struct forward {
     uint64_t macs, kernel_calls;
     berth_route_fn *route;
     void *route_user;
-    const volatile int *cancel; /* stop at the next layer when nonzero */
+    const atomic_int *cancel; /* stop at the next layer when nonzero */
 };
 
 struct forward_dims {

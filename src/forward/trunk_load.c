@@ -72,6 +72,7 @@ static bool start_piece(struct loader *l, uint32_t slot)
                                          .file = read->file,
                                          .err = &piece->error};
     l->next.done_bytes += bytes;
+    piece->error.status = BERTH_OK;
     io_submit(l->load->io, &piece->request);
     return true;
 }

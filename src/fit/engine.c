@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "fit/engine.h"
+
+static berth_status layout_files(struct arena *tables, const struct spec *spec, struct engine *out, berth_error *err)
+{
+    out->files_count = spec->checkpoint.files_count;
+    out->files = ARENA_NEW(tables, struct os_file, out->files_count);
+    out->hparams = ARENA_NEW(tables, struct hparams, 1);
+    TRY(arena_check(tables, "file table", err));
+    if (!arena_is_measuring(tables)) {
+        memcpy(out->files, spec->checkpoint.files, out->files_count * sizeof *out->files);
+        *out->hparams = spec->hparams;
+    }
+    return BERTH_OK;
+}
+
+/* The tokenizer is parsed once for its size (spec_open); later measuring runs take the number. */
+static berth_status layout_text(struct arena *arena, struct spec *spec, struct engine *out, berth_error *err)
+{
+    out->text = NULL;
+    if (arena_is_measuring(arena)) {
+        arena_take(arena, 1, spec->text_bytes, 0);
+        return arena_check(arena, "tokenizer", err);
+    }
+    return text_layout(arena, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &out->text, err);
+}
+
+static berth_status layout_experts(struct arena lines[BERTH_LINE_COUNT], struct spec *spec,
+                                   const struct engine_dims *dims, struct engine *out, berth_error *err)
+{
+    struct arena *tables = &lines[BERTH_LINE_TABLES];
+    out->cache = NULL;
+    out->formats = NULL;
+    if (spec->hparams.moe_layers == 0) {
+        return BERTH_OK;
+    }
+    TRY(expert_catalog(tables, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel, &out->catalog,
+                       &out->formats, err));
+    const struct catalog *catalog = arena_is_measuring(tables) ? &spec->catalog : &out->catalog;
+    return cache_layout(tables, &lines[BERTH_LINE_SLOTS], catalog, &dims->slots, dims->policy, out->io, &out->cache,
+                        err);
+}
+
+berth_status engine_layout(struct arena lines[BERTH_LINE_COUNT], struct spec *spec, const struct engine_dims *dims,
+                           struct engine *out, berth_error *err)
+{
+    struct arena *tables = &lines[BERTH_LINE_TABLES];
+    struct arena *threads = &lines[BERTH_LINE_THREADS];
+    out->host = arena_take(tables, 1, dims->host_bytes, 0);
+    TRY(layout_files(tables, spec, out, err));
+    TRY(layout_text(&lines[BERTH_LINE_TEXT], spec, out, err));
+    if (dims->text_only) {
+        return BERTH_OK;
+    }
+    TRY(trunk_layout(&lines[BERTH_LINE_TRUNK], tables, spec->family, &spec->checkpoint, &spec->hparams,
+                     spec->has_kernel, &out->trunk, err));
+    TRY(staging_layout(&lines[BERTH_LINE_STAGING], out->trunk.largest_bytes, &out->staging, err));
+    struct io_config io = {.files = out->files,
+                           .files_count = out->files_count,
+                           .threads = dims->io_threads,
+                           .queue_max = CACHE_REQUESTS_MAX + STAGING_BUFFERS,
+                           .engine = dims->io_engine};
+    TRY(io_layout(tables, threads, &io, &out->io, err));
+    TRY(pool_layout(tables, threads, dims->threads, &out->pool, err));
+    TRY(layout_experts(lines, spec, dims, out, err));
+    struct forward_dims forward = {.hparams = arena_is_measuring(tables) ? &spec->hparams : out->hparams,
+                                   .trunk = &out->trunk,
+                                   .formats = out->formats,
+                                   .chunk_tokens = dims->chunk_tokens,
+                                   .ctx_tokens = dims->ctx_tokens,
+                                   .threads = dims->threads,
+                                   .kv_type = dims->kv_type};
+    return forward_layout(&lines[BERTH_LINE_KV], &lines[BERTH_LINE_SCRATCH], tables, &forward, &out->forward, err);
+}

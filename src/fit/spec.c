@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "fit/spec.h"
+
+#include "base/checked.h"
+#include "os/memory.h"
+
+static berth_status read_text(struct spec *spec, berth_error *err)
+{
+    struct arena measure;
+    struct arena temp;
+    struct text *text = NULL;
+    arena_measure(&measure);
+    arena_measure(&temp);
+    TRY(text_layout(&measure, &temp, &spec->checkpoint, spec->text_bytes_max, &text, err));
+    spec->text_bytes = measure.used_bytes;
+    spec->text_temp_bytes = temp.peak_bytes;
+    return arena_check(&measure, "tokenizer", err);
+}
+
+static berth_status read_weights(struct spec *spec, berth_error *err)
+{
+    TRY(family_read(&spec->checkpoint, &spec->family, &spec->hparams, err));
+    for (int type = 0; type < DTYPE_COUNT; type++) {
+        spec->has_kernel[type] = spec->kernels->matmul[type] != NULL && quant_row((enum dtype)type)->dequantise != NULL;
+    }
+    if (spec->hparams.moe_layers > 0) {
+        TRY(expert_catalog(&spec->scratch, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel,
+                           &spec->catalog, &spec->formats, err));
+    }
+    return BERTH_OK;
+}
+
+/* Turns "no room for the headers" into what it means here. */
+static berth_status explain(const struct spec *spec, const char *path, berth_status status, berth_error *err)
+{
+    if (!spec->scratch.failed) {
+        return status;
+    }
+    error_set(err, BERTH_ERR_BUDGET,
+              "reading the headers and the tokenizer needs more than %llu bytes; raise the budget",
+              (unsigned long long)spec->scratch.cap_bytes);
+    error_at_path(err, path);
+    return BERTH_ERR_BUDGET;
+}
+
+berth_status spec_open(const struct spec_request *request, struct spec **out, berth_error *err)
+{
+    uint64_t bytes = size_round_up((size_t)request->cap_bytes, OS_PAGE_BYTES);
+    void *region = NULL;
+    TRY(os_reserve(request->hooks, bytes, false, &region, err));
+    struct arena arena;
+    arena_carve(&arena, region, bytes);
+    struct spec *spec = ARENA_NEW(&arena, struct spec, 1);
+    berth_status status = arena_check(&arena, "open phase", err);
+    if (status != BERTH_OK) {
+        os_release(region, bytes);
+        return status;
+    }
+    spec->region = region;
+    spec->region_bytes = bytes;
+    spec->scratch = arena;
+    spec->text_bytes_max = request->text_bytes_max;
+    spec->kernels = kernels_select(request->isa);
+    if (spec->kernels == NULL) {
+        status = error_set(err, BERTH_ERR_UNSUPPORTED,
+                           "this processor (or this build) cannot run the instruction set asked for");
+    }
+    unsigned want = CHECKPOINT_WANT_TEXT | (request->text_only ? 0u : (unsigned)CHECKPOINT_WANT_TENSORS);
+    bool opened = false;
+    if (status == BERTH_OK) {
+        status = checkpoint_open(&spec->checkpoint, request->path, want, &spec->scratch, request->hooks, err);
+        opened = status == BERTH_OK;
+    }
+    if (status == BERTH_OK && !request->text_only) {
+        status = read_weights(spec, err);
+    }
+    if (status == BERTH_OK) {
+        status = read_text(spec, err);
+    }
+    if (status != BERTH_OK) {
+        status = explain(spec, request->path, status, err);
+        spec->checkpoint = opened ? spec->checkpoint : (struct checkpoint){0};
+        spec_close(spec);
+        return status;
+    }
+    *out = spec;
+    return BERTH_OK;
+}
+
+void spec_close(struct spec *spec)
+{
+    if (spec == NULL) {
+        return;
+    }
+    if (spec->checkpoint.files != NULL) {
+        checkpoint_close(&spec->checkpoint);
+    }
+    os_release(spec->region, spec->region_bytes);
+}
+
+uint64_t spec_peak_bytes(const struct spec *spec)
+{
+    return size_round_up((size_t)spec->scratch.peak_bytes, OS_PAGE_BYTES);
+}

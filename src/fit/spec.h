@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the headers of a checkpoint say, read once for planning and opening. Lives in its own reservation (the open
+ * phase of the plan), which is released before the weights are read.
+ */
+#ifndef FIT_SPEC_H
+#define FIT_SPEC_H
+
+#include "compute/kernels.h"
+#include "experts/catalog.h"
+#include "family/family.h"
+#include "forward/weights.h"
+#include "text/text.h"
+
+struct spec {
+    void *region; /* the reservation that holds this struct and all it points to */
+    uint64_t region_bytes;
+    struct arena scratch;
+    struct checkpoint checkpoint;
+    const struct family *family; /* NULL in text mode */
+    struct hparams hparams;
+    struct catalog catalog; /* sealed; layers 0 for dense models */
+    struct expert_formats *formats;
+    const struct kernels *kernels;
+    bool has_kernel[DTYPE_COUNT];
+    uint64_t text_bytes;      /* what the tokenizer takes */
+    uint64_t text_temp_bytes; /* and what building it needs besides */
+    uint64_t text_bytes_max;  /* longest text one call encodes */
+};
+
+/* Opens and reads; *out must be freed with spec_close(). cap_bytes bounds what headers may take. */
+struct spec_request {
+    const char *path;
+    bool text_only;
+    berth_isa isa;
+    uint64_t text_bytes_max;
+    uint64_t cap_bytes;
+    const struct os_hooks *hooks;
+};
+berth_status spec_open(const struct spec_request *request, struct spec **out, berth_error *err);
+/* Closes the files unless they were taken over (checkpoint.files set to NULL). NULL allowed. */
+void spec_close(struct spec *spec);
+/* Peak of the open phase so far, of this reservation. */
+uint64_t spec_peak_bytes(const struct spec *spec);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening: headers into the open-phase reservation -> plan -> refuse or reserve -> the same layouts carve -> release
+ * the open phase -> read the trunk. From here on the token path allocates nothing.
+ */
+#include "session/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "os/memory.h"
+
+/* Address space for headers and tokenizer parsing: as much as the budget, at least enough to name the floor of a model
+ * that is refused. */
+enum { OPEN_CAP_LEAST = 64 << 20 };
+static const uint64_t open_cap_most = 4ull << 30;
+
+berth_status config_complete(const berth_model_config *config, berth_model_config *out, berth_error *err)
+{
+    *out = BERTH_MODEL_CONFIG_INIT;
+    if (config == NULL) {
+        return BERTH_OK;
+    }
+    if (config->struct_size < offsetof(berth_model_config, app_bytes) || config->struct_size > 4096) {
+        return error_set(err, BERTH_ERR_ARGUMENT,
+                         "berth_model_config must be initialised with BERTH_MODEL_CONFIG_INIT");
+    }
+    memcpy(out, config, config->struct_size < sizeof *out ? config->struct_size : sizeof *out);
+    out->struct_size = sizeof *out;
+    return BERTH_OK;
+}
+
+static berth_status open_spec(const char *path, const berth_model_config *config, uint64_t budget,
+                              const struct os_hooks *hooks, struct spec **out, berth_error *err)
+{
+    if (path == NULL || path[0] == '\0') {
+        return error_set(err, BERTH_ERR_ARGUMENT, "no model path given");
+    }
+    uint64_t cap = budget > OPEN_CAP_LEAST ? budget : OPEN_CAP_LEAST;
+    uint64_t text_max = config->text_bytes;
+    if (text_max == 0) {
+        text_max = 8ull * (config->ctx_tokens > 0 ? config->ctx_tokens : 4096);
+        text_max = text_max > 64 << 10 ? text_max : 64 << 10;
+    }
+    struct spec_request request = {.path = path,
+                                   .text_only = config->mode == BERTH_OPEN_TEXT,
+                                   .isa = config->isa,
+                                   .text_bytes_max = text_max,
+                                   .cap_bytes = cap < open_cap_most ? cap : open_cap_most,
+                                   .hooks = hooks};
+    return spec_open(&request, out, err);
+}
+
+berth_status berth_plan_memory(const char *path, const berth_model_config *config, berth_plan *plan, berth_error *err)
+{
+    if (plan == NULL || plan->struct_size < sizeof *plan) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "berth_plan must be initialised with BERTH_PLAN_INIT");
+    }
+    berth_model_config complete;
+    struct spec *spec = NULL;
+    struct engine_dims dims;
+    char binding[256];
+    struct plan_request request = {
+        .config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model), .want_max_ctx = true};
+    TRY(config_complete(config, &complete, err));
+    TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
+    TRY(open_spec(path, &complete, request.budget_bytes, NULL, &spec, err));
+    berth_plan solved = BERTH_PLAN_INIT;
+    berth_status status = plan_solve(spec, &request, &dims, &solved, err);
+    spec_close(spec);
+    if (status == BERTH_OK) {
+        *plan = solved;
+    }
+    return status;
+}
+
+/* Reserves the region and carves every line; each must come out exactly as planned. */
+static berth_status carve(struct spec *spec, const struct engine_dims *dims, const berth_plan *plan,
+                          const struct os_hooks *hooks, struct berth_model **out, berth_error *err)
+{
+    uint64_t offsets[BERTH_LINE_COUNT] = {0};
+    uint64_t bytes = plan_region(plan->line_bytes, offsets);
+    void *region = NULL;
+    TRY(os_reserve(hooks, bytes, true, &region, err));
+    struct arena lines[BERTH_LINE_COUNT];
+    for (int line = 0; line < BERTH_LINE_COUNT; line++) {
+        if (plan_line_is_region((berth_line)line)) {
+            arena_carve(&lines[line], (unsigned char *)region + offsets[line], plan->line_bytes[line]);
+        } else {
+            arena_measure(&lines[line]);
+        }
+    }
+    struct engine engine;
+    memset(&engine, 0, sizeof engine);
+    berth_status status = engine_layout(lines, spec, dims, &engine, err);
+    for (int line = 0; status == BERTH_OK && line < BERTH_LINE_COUNT; line++) {
+        if (plan_line_is_region((berth_line)line) &&
+            size_round_up((size_t)lines[line].used_bytes, OS_PAGE_BYTES) != plan->line_bytes[line]) {
+            status = error_set(err, BERTH_ERR_INTERNAL, "plan line %s: planned %llu bytes, allocated %llu",
+                               berth_line_name((berth_line)line), (unsigned long long)plan->line_bytes[line],
+                               (unsigned long long)lines[line].used_bytes);
+        }
+    }
+    if (status != BERTH_OK) {
+        os_release(region, bytes);
+        return status;
+    }
+    struct berth_model *model = engine.host;
+    model->engine = engine;
+    model->region = region;
+    model->region_bytes = bytes;
+    model->plan = *plan;
+    *out = model;
+    return BERTH_OK;
+}
+
+/* What must survive the open phase. The files change owner. */
+static void take_over(struct berth_model *model, struct spec *spec, const berth_model_config *config,
+                      const struct os_hooks *hooks)
+{
+    struct engine *e = &model->engine;
+    for (uint32_t i = 0; i < e->files_count; i++) {
+        e->files[i].hooks = hooks;
+    }
+    spec->checkpoint.files = NULL;
+    model->log = (struct log_sink){config->log, config->log_user};
+    model->family = spec->family;
+    model->kernels = spec->kernels;
+    model->text_only = config->mode == BERTH_OPEN_TEXT;
+    model->format = spec->checkpoint.format;
+    model->format_version = spec->checkpoint.version;
+    snprintf(model->name, sizeof model->name, "%s", spec->checkpoint.name);
+    snprintf(model->policy, sizeof model->policy, "%s", config->policy != NULL ? config->policy : "lru");
+    model->open_read_bytes = spec->checkpoint.header_bytes;
+    model->session.model = model;
+}
+
+/* Reopens the files for an engine that wants them the other way (io_engine "buffered"). */
+static berth_status reopen_files(struct berth_model *model, const berth_model_config *config, berth_error *err)
+{
+    bool direct = true;
+    TRY(io_engine_direct(config->io_engine, &direct, err));
+    for (uint32_t i = 0; !direct && i < model->engine.files_count; i++) {
+        struct os_file *file = &model->engine.files[i];
+        if (file->direct) {
+            struct os_file again;
+            TRY(os_file_open(&again, file->path, false, file->hooks, err));
+            os_file_close(file);
+            *file = again;
+        }
+    }
+    return BERTH_OK;
+}
+
+static berth_status start(struct berth_model *model, const berth_model_config *config, berth_error *err)
+{
+    struct engine *e = &model->engine;
+    TRY(reopen_files(model, config, err));
+    TRY(io_start(e->io, err));
+    TRY(pool_start(e->pool, err));
+    struct trunk_load load = {.trunk = &e->trunk,
+                              .staging = &e->staging,
+                              .io = e->io,
+                              .family = model->family,
+                              .format = model->format,
+                              .progress = config->progress,
+                              .progress_user = config->progress_user};
+    TRY(trunk_load(&load, err));
+    model->open_read_bytes += e->trunk.stored_bytes;
+    struct forward *fw = &e->forward;
+    fw->hparams = e->hparams;
+    fw->trunk = &e->trunk;
+    fw->formats = e->formats;
+    fw->kernels = model->kernels;
+    fw->pool = e->pool;
+    fw->cache = e->cache;
+    fw->cancel = &model->session.cancel;
+    forward_start(fw);
+    return BERTH_OK;
+}
+
+berth_status model_open_hooked(const char *path, const berth_model_config *config, const struct os_hooks *hooks,
+                               berth_model **out, berth_error *err)
+{
+    if (out == NULL) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "no place for the model handle");
+    }
+    uint64_t began = os_now_ns();
+    berth_model_config complete;
+    struct spec *spec = NULL;
+    struct berth_model *model = NULL;
+    struct engine_dims dims;
+    char binding[256];
+    berth_plan plan = BERTH_PLAN_INIT;
+    struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
+    TRY(config_complete(config, &complete, err));
+    TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
+    TRY(open_spec(path, &complete, request.budget_bytes, hooks, &spec, err));
+    berth_status status = plan_solve(spec, &request, &dims, &plan, err);
+    if (status == BERTH_OK && !plan.fits) {
+        status = plan_refuse(&plan, path, err);
+    }
+    if (status == BERTH_OK) {
+        status = carve(spec, &dims, &plan, hooks, &model, err);
+    }
+    if (status == BERTH_OK) {
+        take_over(model, spec, &complete, hooks);
+    }
+    spec_close(spec);
+    if (status == BERTH_OK && complete.mode == BERTH_OPEN_FULL) {
+        status = start(model, &complete, err);
+    }
+    if (status != BERTH_OK) {
+        berth_model_close(model);
+        return status;
+    }
+    model->locked = os_lock(model->region, model->region_bytes);
+    os_prefault_code();
+    model->open_ns = os_now_ns() - began;
+    *out = model;
+    return BERTH_OK;
+}
+
+berth_status berth_model_open(const char *path, const berth_model_config *config, berth_model **out, berth_error *err)
+{
+    return model_open_hooked(path, config, NULL, out, err);
+}
+
+void berth_model_close(berth_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    pool_stop(model->engine.pool);
+    io_stop(model->engine.io);
+    for (uint32_t i = 0; i < model->engine.files_count; i++) {
+        os_file_close(&model->engine.files[i]);
+    }
+    os_release(model->region, model->region_bytes);
+}
