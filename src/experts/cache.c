@@ -462,7 +462,7 @@ static berth_status await_next(struct cache *cache)
 berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, berth_error *err)
 {
     struct visit *visit = &cache->visit;
-    uint32_t most = cache->catalog->top_k < 2 ? 1 : 2;
+    uint32_t most = cache->catalog->top_k < 2 ? 2 : cache->catalog->top_k;
     if (!visit->running || visit->next == visit->count) {
         return error_set(err, BERTH_ERR_STATE, "no expert is left to hand out");
     }
@@ -488,6 +488,26 @@ berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, b
         *err = cache->failure;
     }
     return visit->failure;
+}
+
+uint32_t cache_visit_ready(struct cache *cache)
+{
+    const struct visit *visit = &cache->visit;
+    uint32_t position = visit->next;
+    while (visit->failure == BERTH_OK && position < visit->submitted) {
+        if (position >= visit->hits) {
+            const struct fetch *fetch = &cache->fetches[(position - visit->hits) % cache->fetches_count];
+            bool done = true;
+            for (uint32_t i = 0; i < fetch->count; i++) {
+                done = done && io_done(cache->io, &fetch->requests[i]);
+            }
+            if (!done) {
+                break;
+            }
+        }
+        position++;
+    }
+    return position - visit->next;
 }
 
 void cache_release(struct cache *cache, uint32_t handle)

@@ -59,7 +59,9 @@ berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase 
 /* The next expert. BERTH_ERR_IO names file, layer and expert when its read failed; the visit can only be ended then.
  * BERTH_ERR_STATE when all have been handed out, or too many are held. */
 berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, berth_error *err);
-uint32_t cache_visit_ready(const struct cache *cache);
+/* How many of the next cache_visit_next() calls would return without waiting for a read. A hint for batching: it
+ * depends on timing, the cache's state does not. Up to top_k experts may be held at once. */
+uint32_t cache_visit_ready(struct cache *cache);
 void cache_release(struct cache *cache, uint32_t handle);
 /* Ends the visit, also after a failure: waits for reads in flight, forgets slots whose read failed. Every pin must be
  * released. */

@@ -117,6 +117,11 @@ berth_status io_wait(struct io *io, struct io_request *request)
     return io->engine->wait(io->state, request);
 }
 
+bool io_done(struct io *io, const struct io_request *request)
+{
+    return io->engine->done(io->state, request);
+}
+
 const char *io_engine_name(const struct io *io)
 {
     return io->engine->name;

@@ -54,6 +54,8 @@ void io_stop(struct io *io);
 void io_submit(struct io *io, struct io_request *request);
 /* Blocks until the request is done; its status. */
 berth_status io_wait(struct io *io, struct io_request *request);
+/* Whether io_wait() would return at once. */
+bool io_done(struct io *io, const struct io_request *request);
 const char *io_engine_name(const struct io *io);
 
 #endif

@@ -15,6 +15,7 @@ struct io_engine {
     void (*stop)(void *state);
     void (*submit)(void *state, struct io_request *request); /* bytes > 0 */
     berth_status (*wait)(void *state, struct io_request *request);
+    bool (*done)(void *state, const struct io_request *request); /* would wait() return at once? */
 };
 
 extern const struct io_engine io_engine_pread, io_engine_buffered;

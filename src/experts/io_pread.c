@@ -149,13 +149,23 @@ static berth_status pool_wait(void *state, struct io_request *request)
     return status;
 }
 
+static bool pool_done(void *state, const struct io_request *request)
+{
+    struct pool *pool = state;
+    os_mutex_lock(&pool->mutex);
+    bool done = request->pieces_left == 0;
+    os_mutex_unlock(&pool->mutex);
+    return done;
+}
+
 const struct io_engine io_engine_pread = {.name = "pread",
                                           .direct = true,
                                           .layout = pool_layout,
                                           .start = pool_start,
                                           .stop = pool_stop,
                                           .submit = pool_submit,
-                                          .wait = pool_wait};
+                                          .wait = pool_wait,
+                                          .done = pool_done};
 
 /* os_file drops the pages of each read again, so the page cache stays out of the bill here too. */
 const struct io_engine io_engine_buffered = {.name = "buffered",
@@ -164,4 +174,5 @@ const struct io_engine io_engine_buffered = {.name = "buffered",
                                              .start = pool_start,
                                              .stop = pool_stop,
                                              .submit = pool_submit,
-                                             .wait = pool_wait};
+                                             .wait = pool_wait,
+                                             .done = pool_done};

@@ -75,6 +75,24 @@ berth_status berth_plan_memory(const char *path, const berth_model_config *confi
     return status;
 }
 
+/* Reopens the files for an engine that wants them the other way (io_engine "buffered"). */
+static berth_status reopen_files(struct spec *spec, const berth_model_config *config, const struct os_hooks *hooks,
+                                 berth_error *err)
+{
+    bool direct = true;
+    TRY(io_engine_direct(config->io_engine, &direct, err));
+    for (uint32_t i = 0; !direct && i < spec->checkpoint.files_count; i++) {
+        struct os_file *file = &spec->checkpoint.files[i];
+        if (file->direct) {
+            struct os_file again;
+            TRY(os_file_open(&again, file->path, false, hooks, err));
+            os_file_close(file);
+            *file = again;
+        }
+    }
+    return BERTH_OK;
+}
+
 /* Reserves the region and carves every line; each must come out exactly as planned. */
 static berth_status carve(struct spec *spec, const struct engine_dims *dims, const berth_plan *plan,
                           const struct os_hooks *hooks, struct berth_model **out, berth_error *err)
@@ -136,27 +154,9 @@ static void take_over(struct berth_model *model, struct spec *spec, const berth_
     model->session.model = model;
 }
 
-/* Reopens the files for an engine that wants them the other way (io_engine "buffered"). */
-static berth_status reopen_files(struct berth_model *model, const berth_model_config *config, berth_error *err)
-{
-    bool direct = true;
-    TRY(io_engine_direct(config->io_engine, &direct, err));
-    for (uint32_t i = 0; !direct && i < model->engine.files_count; i++) {
-        struct os_file *file = &model->engine.files[i];
-        if (file->direct) {
-            struct os_file again;
-            TRY(os_file_open(&again, file->path, false, file->hooks, err));
-            os_file_close(file);
-            *file = again;
-        }
-    }
-    return BERTH_OK;
-}
-
 static berth_status start(struct berth_model *model, const berth_model_config *config, berth_error *err)
 {
     struct engine *e = &model->engine;
-    TRY(reopen_files(model, config, err));
     TRY(io_start(e->io, err));
     TRY(pool_start(e->pool, err));
     struct trunk_load load = {.trunk = &e->trunk,
@@ -200,6 +200,9 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     berth_status status = plan_solve(spec, &request, &dims, &plan, err);
     if (status == BERTH_OK && !plan.fits) {
         status = plan_refuse(&plan, path, err);
+    }
+    if (status == BERTH_OK) {
+        status = reopen_files(spec, &complete, hooks, err);
     }
     if (status == BERTH_OK) {
         status = carve(spec, &dims, &plan, hooks, &model, err);

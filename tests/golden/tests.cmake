@@ -1,0 +1,10 @@
+# Goldens: every family, from safetensors and from GGUF made by convert.
+add_executable(golden_run ${CMAKE_SOURCE_DIR}/tests/golden/golden_run.c ${CMAKE_SOURCE_DIR}/tests/support/golden.c)
+target_link_libraries(golden_run PRIVATE berth_internal)
+target_include_directories(golden_run PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+target_compile_definitions(golden_run PRIVATE _POSIX_C_SOURCE=200809L)
+foreach(family llama qwen3 qwen2-moe qwen3-moe olmoe mixtral)
+  foreach(type none f32 bf16)
+    add_test(NAME golden_${family}_${type} COMMAND golden_run ${CMAKE_SOURCE_DIR}/tests/golden/${family} ${type})
+  endforeach()
+endforeach()
