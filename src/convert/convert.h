@@ -21,16 +21,20 @@ struct convert_config {
 berth_status convert_run(const char *in_path, const char *out_path, const struct convert_config *config, bool overwrite,
                          berth_error *err);
 
-/* Random-weight checkpoint in a published shape, for tests and benchmarks. */
+/* Random-weight checkpoint in a published shape, for tests and benchmarks: finite weights, norms of 1, no vocabulary
+ * (tokenizer model "none"). The same spec gives the same bytes, whatever the threads and buffers. */
 struct convert_random {
-    const char *shape; /* row name: "qwen3-30b-a3b", "olmoe", "mixtral", "pocket", ... */
+    const char *shape; /* row name: "qwen3-30b-a3b", "olmoe-1b-7b", "mixtral-8x7b", "pocket", "tiny", ... */
     uint32_t layers;   /* 0: the shape's own */
-    uint32_t experts;  /* 0: the shape's own */
+    uint32_t experts;  /* 0: the shape's own; at least its top-k */
     enum dtype type;
     uint64_t seed;
     bool spread; /* scale the residual writes down so that routing spreads over all experts (worst case for caches) */
 };
+/* config->type is ignored in favour of spec->type. */
 berth_status convert_write_random(const char *out_path, const struct convert_random *spec,
-                                  const struct convert_config *config, berth_error *err);
+                                  const struct convert_config *config, bool overwrite, berth_error *err);
+/* Name of shape row i; NULL past the last. */
+const char *convert_random_shape(uint32_t i);
 
 #endif

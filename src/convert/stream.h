@@ -11,8 +11,8 @@
 #include "convert/plan.h"
 
 enum {
-    STREAM_SLOTS = 3,                            /* one each for reading, converting, writing */
-    STREAM_BUFFER_MIN_BYTES = 256 * 1024,        /* smallest buffer_bytes */
+    STREAM_SLOTS = 3,                     /* one each for reading, converting, writing */
+    STREAM_BUFFER_MIN_BYTES = 256 * 1024, /* smallest buffer_bytes */
     STREAM_BUFFER_DEFAULT_BYTES = 64 * 1024 * 1024,
     STREAM_SLOT_MAX_BYTES = 256 * 1024 * 1024
 };
@@ -33,11 +33,11 @@ berth_status stream_layout(struct arena *arena, uint64_t buffer_bytes, uint32_t 
 
 struct stream_job {
     const struct convert_plan *plan;
-    const struct convert_model *model; /* NULL for a plan of convert_plan_copy() */
+    const struct convert_model *model;   /* NULL for a plan of convert_plan_copy() */
     const struct checkpoint *checkpoint; /* NULL: everything is drawn */
     convert_draw_fn *draw;
     void *draw_user;
-    struct gguf_writer *writer; /* open */
+    struct gguf_writer *writer;          /* open */
     const struct convert_config *config; /* progress */
 };
 /* Runs until every tensor is in the writer, or something fails or is cancelled. */

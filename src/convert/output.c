@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ * On failure nothing is left behind: data goes to temporary files, which are renamed only after all of them are
+ * complete and on the disk. */
+#include "convert/output.h"
+
+#include "base/checked.h"
+#include "compute/kernels.h"
+#include "os/cpu.h"
+
+enum { THREADS_MAX = 64, META_HEAD_BYTES = 64 * 1024 };
+
+berth_status convert_check_config(const struct convert_config *config, berth_error *err)
+{
+    uint32_t alignment = config->alignment;
+    if (config->type != DTYPE_F32 && config->type != DTYPE_F16 && config->type != DTYPE_BF16 &&
+        config->type != DTYPE_Q8_0) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "type %s cannot be written; choose F32, F16, BF16 or Q8_0",
+                         (unsigned)config->type < DTYPE_COUNT ? quant_row(config->type)->name : "?");
+    }
+    if (alignment != 0 &&
+        (alignment < GGUF_ALIGNMENT_DEFAULT || alignment > GGUF_ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "alignment %u: must be a power of two from %d to %d", alignment,
+                         GGUF_ALIGNMENT_DEFAULT, GGUF_ALIGNMENT_MAX);
+    }
+    if (config->buffer_bytes != 0 && config->buffer_bytes < STREAM_BUFFER_MIN_BYTES) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "a buffer of %llu bytes is too small; at least %d are needed",
+                         (unsigned long long)config->buffer_bytes, STREAM_BUFFER_MIN_BYTES);
+    }
+    return BERTH_OK;
+}
+
+berth_status convert_reserve_scratch(struct arena *scratch, berth_error *err)
+{
+    /* The largest known headers need well under 1 GiB. Smaller sizes serve where address space is limited. */
+    static const uint64_t sizes[] = {(uint64_t)8 << 30, (uint64_t)2 << 30, (uint64_t)512 << 20};
+    void *base = NULL;
+    berth_status status = BERTH_ERR_MEMORY;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && status != BERTH_OK; i++) {
+        status = os_reserve(NULL, sizes[i], false, &base, err);
+        if (status == BERTH_OK) {
+            arena_carve(scratch, base, sizes[i]);
+        }
+    }
+    return status;
+}
+
+berth_status convert_take_meta(struct arena *scratch, uint64_t cap_bytes, struct gguf_meta *meta, berth_error *err)
+{
+    *meta = (struct gguf_meta){.bytes.cap_bytes = cap_bytes};
+    meta->bytes.ptr = arena_take(scratch, 1, cap_bytes, 0);
+    return arena_check(scratch, "convert: metadata", err);
+}
+
+uint32_t convert_file_type(enum dtype type)
+{
+    return type == DTYPE_F32 ? 0 : type == DTYPE_F16 ? 1 : type == DTYPE_Q8_0 ? 7 : 32;
+}
+
+static void put_family_meta(struct gguf_meta *meta, const struct family_meta *row)
+{
+    if (row->type == META_F32) {
+        gguf_meta_f32(meta, row->key, row->f32);
+    } else if (row->type == META_BOOL) {
+        gguf_meta_bool(meta, row->key, row->u32 != 0);
+    } else if (row->type == META_STRING) {
+        gguf_meta_str(meta, row->key, str_from(row->text));
+    } else {
+        gguf_meta_u32(meta, row->key, row->u32);
+    }
+}
+
+berth_status convert_general_meta(const struct convert_model *model, const char *name, enum dtype type,
+                                  struct arena *scratch, struct gguf_meta *meta, berth_error *err)
+{
+    struct family_meta *rows = ARENA_NEW(scratch, struct family_meta, FAMILY_META_MAX);
+    TRY(arena_check(scratch, "convert: metadata", err));
+    gguf_meta_str(meta, "general.architecture", str_from(model->family->gguf_arch));
+    gguf_meta_str(meta, "general.type", STR("model"));
+    gguf_meta_str(meta, "general.name", str_from(name));
+    gguf_meta_u32(meta, "general.file_type", convert_file_type(type));
+    if (quant_row(type)->block_elems > 1) {
+        gguf_meta_u32(meta, "general.quantization_version", 2);
+    }
+    uint32_t count = family_to_meta(model->family, model->hparams, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        put_family_meta(meta, &rows[i]);
+    }
+    return BERTH_OK;
+}
+
+/* ---- destination -------------------------------------------------------------------------------------- */
+
+static berth_status check_destination(const struct convert_output *output, uint32_t parts, berth_error *err)
+{
+    for (uint32_t part = 0; part < parts; part++) {
+        char path[512];
+        bool directory = false;
+        uint64_t bytes = 0;
+        TRY(gguf_part_path(output->path, part, parts, path, sizeof path, err));
+        berth_status status = os_path_info(path, &directory, &bytes, err);
+        if (status == BERTH_ERR_NOT_FOUND) {
+            continue;
+        }
+        TRY(status);
+        if (directory || !output->overwrite) {
+            error_set(err, BERTH_ERR_IO,
+                      directory ? "the output is a directory; name a file"
+                                : "the output exists already; remove it, or ask to overwrite it");
+            error_at_path(err, path);
+            return BERTH_ERR_IO;
+        }
+    }
+    return BERTH_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------ */
+
+/* Bytes of the largest header: metadata and all tensor infos, whatever part they fall into. */
+static uint64_t head_bytes(const struct convert_output *output)
+{
+    uint64_t bytes = output->meta->bytes.used_bytes + META_HEAD_BYTES;
+    for (uint32_t i = 0; i < output->plan->count; i++) {
+        bytes += output->plan->tensors[i].name.bytes + 8 + 4 + 8 * TENSOR_DIMS_MAX + 4 + 8;
+    }
+    return bytes;
+}
+
+static berth_status open_writer(const struct convert_output *output, uint32_t parts, uint32_t alignment,
+                                struct gguf_writer *writer, berth_error *err)
+{
+    struct gguf_bytes head = {.cap_bytes = head_bytes(output)};
+    head.ptr = arena_take(output->scratch, 1, head.cap_bytes, 0);
+    struct gguf_writer_config config = {.path = output->path,
+                                        .tensors = output->plan->tensors,
+                                        .tensors_count = output->plan->count,
+                                        .parts = parts,
+                                        .alignment = alignment,
+                                        .meta = output->meta,
+                                        .head = &head};
+    config.writers = ARENA_NEW(output->scratch, struct os_writer, parts);
+    config.buffers = arena_take(output->scratch, parts, GGUF_WRITER_BUFFER_BYTES, 0);
+    TRY(arena_check(output->scratch, "convert: headers", err));
+    return gguf_writer_open(writer, &config, err);
+}
+
+static berth_status stream_plan(const struct convert_output *output, struct gguf_writer *writer,
+                                const struct stream_memory *memory, berth_error *err)
+{
+    const struct stream_job job = {.plan = output->plan,
+                                   .model = output->model,
+                                   .checkpoint = output->checkpoint,
+                                   .draw = output->draw,
+                                   .draw_user = output->draw_user,
+                                   .writer = writer,
+                                   .config = output->config};
+    TRY(stream_run(&job, memory, err));
+    return gguf_writer_finish(writer, err);
+}
+
+static uint32_t thread_count(const struct convert_config *config)
+{
+    uint32_t threads = config->threads == 0 ? os_cpu_count() : config->threads;
+    return threads < THREADS_MAX ? threads : THREADS_MAX;
+}
+
+berth_status convert_write(const struct convert_output *output, berth_error *err)
+{
+    const struct convert_config *config = output->config;
+    uint32_t alignment = config->alignment == 0 ? GGUF_ALIGNMENT_DEFAULT : config->alignment;
+    uint64_t buffer_bytes = config->buffer_bytes == 0 ? STREAM_BUFFER_DEFAULT_BYTES : config->buffer_bytes;
+    uint32_t threads = thread_count(config);
+    uint32_t parts = 0;
+    if (output->meta->bytes.failed) {
+        return error_set(err, BERTH_ERR_LIMIT, "the metadata needs more than the %llu bytes set aside for it",
+                         (unsigned long long)output->meta->bytes.cap_bytes);
+    }
+    TRY(gguf_place(output->plan->tensors, output->plan->count, alignment, config->split_bytes, &parts, err));
+    TRY(check_destination(output, parts, err));
+    if (output->plan->fallbacks > 0) {
+        log_write(&config->log, BERTH_LOG_WARN, "%u matrices are written as F16: their rows are no multiple of %u (%s)",
+                  output->plan->fallbacks, quant_row(config->type)->block_elems, output->plan->fallback_at);
+    }
+    struct arena work;
+    struct stream_memory memory;
+    arena_measure(&work);
+    TRY(stream_layout(&work, buffer_bytes, threads, &memory, err));
+    uint64_t work_bytes = work.used_bytes;
+    void *base = NULL;
+    TRY(os_reserve(NULL, work_bytes, false, &base, err));
+    arena_carve(&work, base, work_bytes);
+    struct gguf_writer writer = {.opened = 0};
+    berth_status status = stream_layout(&work, buffer_bytes, threads, &memory, err);
+    if (status == BERTH_OK) {
+        status = open_writer(output, parts, alignment, &writer, err);
+    }
+    if (status == BERTH_OK) {
+        status = stream_plan(output, &writer, &memory, err);
+    }
+    gguf_writer_abandon(&writer);
+    os_release(base, work_bytes);
+    return status;
+}
