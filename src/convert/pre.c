@@ -85,8 +85,8 @@ static void put_split(struct signature *s, struct str step)
     struct str regex;
     char text[SIGNATURE_BYTES / 2];
     size_t bytes;
-    if (!json_parts(step, names, 3, part) || !str_is(part[1], "\"Isolated\"") || is_true(part[2]) ||
-        !json_parts(part[0], pattern_names, 1, &regex) || !string_value(regex, text, sizeof text, &bytes)) {
+    if (!vocab_json_parts(step, names, 3, part) || !str_is(part[1], "\"Isolated\"") || is_true(part[2]) ||
+        !vocab_json_parts(part[0], pattern_names, 1, &regex) || !string_value(regex, text, sizeof text, &bytes)) {
         s->unknown = true;
         return;
     }
@@ -99,7 +99,7 @@ static void put_step(struct signature *s, struct str step)
 {
     static const char *const names[] = {"type", "use_regex", "individual_digits", "add_prefix_space"};
     struct str part[4];
-    if (!json_parts(step, names, 4, part)) {
+    if (!vocab_json_parts(step, names, 4, part)) {
         s->unknown = true;
     } else if (str_is(part[0], "\"Split\"")) {
         put_split(s, step);
@@ -120,7 +120,7 @@ const char *convert_pre_name(struct str pre_tokenizer, bool ignore_merges, bool 
     struct str part[2];
     struct signature s = {.bytes = 0};
     *byte_level = false;
-    if (pre_tokenizer.ptr == NULL || !json_parts(pre_tokenizer, names, 2, part)) {
+    if (pre_tokenizer.ptr == NULL || !vocab_json_parts(pre_tokenizer, names, 2, part)) {
         return NULL;
     }
     if (str_is(part[0], "\"Sequence\"")) {

@@ -7,42 +7,11 @@
 
 #include <stdio.h>
 
-#include "base/bytes.h"
-#include "base/checked.h"
+#include "convert/vocab_table.h"
 #include "model/json.h"
 #include "os/file.h"
 
-/* Values of tokenizer.ggml.token_type. */
-enum token_type {
-    TOKEN_ABSENT = 0,
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_USER = 4,
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6
-};
-
-enum { ID_NONE = -1 };
-
-struct vocab {
-    const struct checkpoint *checkpoint;
-    struct arena *scratch;
-    berth_error *err;
-    uint32_t count;    /* rows of the embedding */
-    struct str *texts; /* [count] unescaped; ptr NULL: no such token */
-    uint8_t *types;    /* [count] enum token_type */
-    float *scores;     /* [count]; "llama" only */
-    uint32_t *slots;   /* hash table: id + 1, 0: empty */
-    uint32_t slots_mask;
-    bool byte_level;
-    /* Parts of tokenizer.json */
-    struct str added, normalizer, pre_tokenizer, post_processor;
-    struct str type, tokens, merges, unknown;
-    bool byte_fallback, ignore_merges;
-};
-
-bool json_parts(struct str object, const char *const *names, uint32_t count, struct str *out)
+bool vocab_json_parts(struct str object, const char *const *names, uint32_t count, struct str *out)
 {
     struct json json;
     for (uint32_t i = 0; i < count; i++) {
@@ -94,7 +63,7 @@ static berth_status malformed(const struct vocab *v, const struct json *json, co
 /* ---- reading ------------------------------------------------------------------------------------------ */
 
 /* The unescaped text of a KEY or STRING, in scratch memory. */
-static struct str take_text(struct vocab *v, const struct json_token *token)
+struct str vocab_take_text(struct vocab *v, const struct json_token *token)
 {
     char *text = arena_take(v->scratch, token->raw.bytes + 1, 1, 1);
     if (text == NULL) {
@@ -103,7 +72,7 @@ static struct str take_text(struct vocab *v, const struct json_token *token)
     return (struct str){text, json_unescape(token, text, token->raw.bytes)};
 }
 
-static int64_t lookup(const struct vocab *v, struct str text)
+int64_t vocab_lookup(const struct vocab *v, struct str text)
 {
     uint64_t at = hash_bytes(HASH_SEED, text.ptr, text.bytes);
     for (at = (at ^ (at >> 32)) & v->slots_mask; v->slots[at] != 0; at = (at + 1) & v->slots_mask) {
@@ -122,7 +91,7 @@ static berth_status index_texts(struct vocab *v)
         if (text.ptr == NULL) {
             continue;
         }
-        int64_t other = lookup(v, text);
+        int64_t other = vocab_lookup(v, text);
         if (other != ID_NONE) {
             error_set(v->err, BERTH_ERR_FORMAT, "tokens %lld and %u have the same text", (long long)other, id);
             error_at_path(v->err, v->checkpoint->path);
@@ -159,7 +128,7 @@ static berth_status read_tokens(struct vocab *v)
         return malformed(v, &json, "model.vocab");
     }
     while (json_next(&json) == JSON_KEY) {
-        struct str text = take_text(v, &json.token);
+        struct str text = vocab_take_text(v, &json.token);
         uint64_t id;
         if (json_next(&json) != JSON_NUMBER || !json_token_u64(&json.token, &id)) {
             return malformed(v, &json, "model.vocab");
@@ -182,7 +151,7 @@ static berth_status read_added_one(struct vocab *v, struct str entry)
     struct str part[3];
     struct json json;
     uint64_t id;
-    if (!json_parts(entry, names, 3, part) || part[0].ptr == NULL || part[1].ptr == NULL) {
+    if (!vocab_json_parts(entry, names, 3, part) || part[0].ptr == NULL || part[1].ptr == NULL) {
         return vocab_fail(v, BERTH_ERR_FORMAT, "added_tokens", "an entry has no id or no content");
     }
     json_begin(&json, part[0]);
@@ -193,7 +162,7 @@ static berth_status read_added_one(struct vocab *v, struct str entry)
     if (json_next(&json) != JSON_STRING) {
         return malformed(v, &json, "added_tokens.content");
     }
-    struct str text = take_text(v, &json.token);
+    struct str text = vocab_take_text(v, &json.token);
     TRY(arena_check(v->scratch, "convert: added tokens", v->err));
     TRY(check_id(v, id, text));
     v->texts[id] = text;
@@ -242,7 +211,7 @@ static berth_status next_merge(struct vocab *v, struct json *json, struct str *l
     enum json_kind kind = json_next(json);
     *more = kind == JSON_STRING || kind == JSON_ARRAY_BEGIN;
     if (kind == JSON_STRING) {
-        struct str both = take_text(v, &json->token);
+        struct str both = vocab_take_text(v, &json->token);
         const char *space = both.bytes > 1 ? memchr(both.ptr + 1, ' ', both.bytes - 1) : NULL;
         if (space == NULL) {
             return malformed(v, json, "model.merges");
@@ -251,9 +220,9 @@ static berth_status next_merge(struct vocab *v, struct json *json, struct str *l
         *right = (struct str){space + 1, both.bytes - left->bytes - 1};
     } else if (kind == JSON_ARRAY_BEGIN) {
         bool fine = json_next(json) == JSON_STRING;
-        *left = fine ? take_text(v, &json->token) : *left;
+        *left = fine ? vocab_take_text(v, &json->token) : *left;
         fine = fine && json_next(json) == JSON_STRING;
-        *right = fine ? take_text(v, &json->token) : *right;
+        *right = fine ? vocab_take_text(v, &json->token) : *right;
         if (!fine || json_next(json) != JSON_ARRAY_END) {
             return malformed(v, json, "model.merges");
         }
@@ -335,224 +304,12 @@ static berth_status score_tokens(struct vocab *v)
         TRY(arena_check(v->scratch, "convert: merges", v->err));
         memcpy(joint, left.ptr, left.bytes);
         memcpy(joint + left.bytes, right.ptr, right.bytes);
-        int64_t id = lookup(v, (struct str){joint, left.bytes + right.bytes});
+        int64_t id = vocab_lookup(v, (struct str){joint, left.bytes + right.bytes});
         if (id != ID_NONE && v->scores[id] == never) {
             v->scores[id] = -(float)rank;
         }
         arena_rewind(v->scratch, mark);
     }
-}
-
-/* ---- special tokens ----------------------------------------------------------------------------------- */
-
-/* A token named in tokenizer_config.json: a string, or an object with "content". */
-static int64_t named_token(struct vocab *v, struct str value)
-{
-    static const char *const names[] = {"content"};
-    struct json json;
-    struct str content;
-    if (value.ptr == NULL) {
-        return ID_NONE;
-    }
-    if (json_parts(value, names, 1, &content)) {
-        value = content;
-    }
-    if (value.ptr == NULL) {
-        return ID_NONE;
-    }
-    json_begin(&json, value);
-    if (json_next(&json) != JSON_STRING) {
-        return ID_NONE;
-    }
-    return lookup(v, take_text(v, &json.token));
-}
-
-/* An id, or the `index`th of a list of ids. */
-static int64_t numbered_token(const struct vocab *v, struct str document, const char *key, uint32_t index)
-{
-    struct json json;
-    uint64_t id;
-    if (!json_find(document, (const char *const[]){key, NULL}, &json)) {
-        return ID_NONE;
-    }
-    if (json_next(&json) == JSON_ARRAY_BEGIN) {
-        for (uint32_t i = 0; i <= index; i++) {
-            if (json_next(&json) != JSON_NUMBER) {
-                return ID_NONE;
-            }
-        }
-    } else if (index > 0) {
-        return ID_NONE;
-    }
-    return json.token.kind == JSON_NUMBER && json_token_u64(&json.token, &id) && id < v->count ? (int64_t)id : ID_NONE;
-}
-
-static int64_t special_token(struct vocab *v, struct str named, const char *key)
-{
-    int64_t id = named_token(v, named);
-    id = id == ID_NONE ? numbered_token(v, v->checkpoint->generation_config_json, key, 0) : id;
-    return id == ID_NONE ? numbered_token(v, v->checkpoint->config_json, key, 0) : id;
-}
-
-static void write_id(struct gguf_meta *meta, const char *key, int64_t id)
-{
-    if (id != ID_NONE) {
-        gguf_meta_u32(meta, key, (uint32_t)id);
-    }
-}
-
-/* A further end token of the generation settings, or a well-known end of turn, that is not eos itself. */
-static int64_t end_of_turn(const struct vocab *v, int64_t eos)
-{
-    static const char *const known[] = {"<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        int64_t id = lookup(v, str_from(known[i]));
-        if (id != ID_NONE && id != eos) {
-            return id;
-        }
-    }
-    for (uint32_t i = 0; i < 16; i++) {
-        int64_t id = numbered_token(v, v->checkpoint->generation_config_json, "eos_token_id", i);
-        if (id != ID_NONE && id != eos) {
-            return id;
-        }
-    }
-    return ID_NONE;
-}
-
-/* Whether the template that a post-processor puts around a text begins (ends) with a special token. */
-static void template_ends(struct str single, bool *first, bool *last)
-{
-    struct json json;
-    bool any = false;
-    json_begin(&json, single);
-    *first = *last = false;
-    if (json_next(&json) != JSON_ARRAY_BEGIN) {
-        return;
-    }
-    while (json_next(&json) == JSON_OBJECT_BEGIN) {
-        if (json_next(&json) != JSON_KEY) {
-            return;
-        }
-        bool special = json_token_is(&json.token, "SpecialToken");
-        *first = any ? *first : special;
-        *last = special;
-        any = true;
-        while (json.token.kind == JSON_KEY) {
-            if (!json_skip(&json)) {
-                return;
-            }
-            json_next(&json);
-        }
-    }
-}
-
-/* True when a TemplateProcessing step was found: at the top, or inside a Sequence. */
-static bool post_template(struct str processor, struct str *single)
-{
-    static const char *const names[] = {"type", "single", "processors"};
-    struct str part[3];
-    if (!json_parts(processor, names, 3, part)) {
-        return false;
-    }
-    *single = part[1];
-    if (str_is(part[0], "\"TemplateProcessing\"")) {
-        return part[1].ptr != NULL;
-    }
-    if (!str_is(part[0], "\"Sequence\"") || part[2].ptr == NULL) {
-        return false;
-    }
-    struct json json;
-    struct str list = part[2];
-    json_begin(&json, list);
-    bool more = json_next(&json) == JSON_ARRAY_BEGIN;
-    while (more && json_next(&json) == JSON_OBJECT_BEGIN) {
-        uint64_t begin = json.token.offset;
-        more = json_skip(&json);
-        struct str step = {list.ptr + begin, json.at - begin};
-        if (more && json_parts(step, names, 3, part) && str_is(part[0], "\"TemplateProcessing\"")) {
-            *single = part[1];
-            return part[1].ptr != NULL;
-        }
-    }
-    return false;
-}
-
-static bool config_flag(struct str document, const char *key)
-{
-    struct json json;
-    return json_find(document, (const char *const[]){key, NULL}, &json) && json_next(&json) == JSON_TRUE;
-}
-
-static void write_special(struct vocab *v, struct gguf_meta *meta)
-{
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
-    struct str config = v->checkpoint->tokenizer_config_json;
-    struct str part[4];
-    json_parts(config, names, 4, part);
-    int64_t eos = special_token(v, part[1], "eos_token_id");
-    int64_t unknown = named_token(v, v->unknown);
-    write_id(meta, "tokenizer.ggml.bos_token_id", special_token(v, part[0], "bos_token_id"));
-    write_id(meta, "tokenizer.ggml.eos_token_id", eos);
-    write_id(meta, "tokenizer.ggml.eot_token_id", end_of_turn(v, eos));
-    write_id(meta, "tokenizer.ggml.eom_token_id", lookup(v, STR("<|eom_id|>")));
-    write_id(meta, "tokenizer.ggml.unknown_token_id", unknown == ID_NONE ? named_token(v, part[2]) : unknown);
-    write_id(meta, "tokenizer.ggml.padding_token_id", special_token(v, part[3], "pad_token_id"));
-    bool bos = config_flag(config, "add_bos_token");
-    bool eos_too = config_flag(config, "add_eos_token");
-    struct str single;
-    if (post_template(v->post_processor, &single)) {
-        template_ends(single, &bos, &eos_too);
-    }
-    gguf_meta_bool(meta, "tokenizer.ggml.add_bos_token", bos);
-    gguf_meta_bool(meta, "tokenizer.ggml.add_eos_token", eos_too);
-}
-
-/* ---- chat template ------------------------------------------------------------------------------------ */
-
-/* "chat_template" of tokenizer_config.json: a string, or a list of named ones of which "default" counts. */
-static struct str find_template(const struct vocab *v)
-{
-    static const char *const names[] = {"chat_template"};
-    static const char *const entry_names[] = {"name", "template"};
-    struct str value;
-    struct json json;
-    if (!json_parts(v->checkpoint->tokenizer_config_json, names, 1, &value) || value.ptr == NULL) {
-        return (struct str){NULL, 0};
-    }
-    json_begin(&json, value);
-    if (json_next(&json) != JSON_ARRAY_BEGIN) {
-        return value;
-    }
-    while (json_next(&json) == JSON_OBJECT_BEGIN) {
-        struct str part[2];
-        uint64_t begin = json.token.offset;
-        if (!json_skip(&json)) {
-            break;
-        }
-        if (json_parts((struct str){value.ptr + begin, json.at - begin}, entry_names, 2, part) &&
-            str_is(part[0], "\"default\"")) {
-            return part[1];
-        }
-    }
-    return (struct str){NULL, 0};
-}
-
-static berth_status write_template(struct vocab *v, struct gguf_meta *meta)
-{
-    struct str text = v->checkpoint->chat_template;
-    struct json json;
-    if (text.bytes == 0) {
-        struct str value = find_template(v);
-        json_begin(&json, value);
-        if (value.ptr == NULL || json_next(&json) != JSON_STRING) {
-            return BERTH_OK;
-        }
-        text = take_text(v, &json.token);
-        TRY(arena_check(v->scratch, "convert: chat template", v->err));
-    }
-    gguf_meta_str(meta, "tokenizer.chat_template", text);
-    return BERTH_OK;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------- */
@@ -563,7 +320,8 @@ static berth_status read_document(struct vocab *v)
     static const char *const model_names[] = {"type", "vocab", "merges", "unk_token", "byte_fallback", "ignore_merges"};
     struct str part[5];
     struct str model[6];
-    if (!json_parts(v->checkpoint->tokenizer_json, names, 5, part) || !json_parts(part[4], model_names, 6, model)) {
+    if (!vocab_json_parts(v->checkpoint->tokenizer_json, names, 5, part) ||
+        !vocab_json_parts(part[4], model_names, 6, model)) {
         struct json json; /* walked again for the place of the fault */
         json_begin(&json, v->checkpoint->tokenizer_json);
         while (json_next(&json) != JSON_ERROR && json.token.kind != JSON_END) {
@@ -624,7 +382,7 @@ static bool adds_space_prefix(const struct vocab *v)
 {
     static const char *const names[] = {"type", "prepend_scheme", "add_prefix_space"};
     struct str part[3];
-    if (json_parts(v->pre_tokenizer, names, 3, part) && str_is(part[0], "\"Metaspace\"")) {
+    if (vocab_json_parts(v->pre_tokenizer, names, 3, part) && str_is(part[0], "\"Metaspace\"")) {
         return part[1].ptr != NULL ? !str_is(part[1], "\"never\"") : str_is(part[2], "true");
     }
     for (size_t at = 0; at + 9 <= v->normalizer.bytes; at++) {
@@ -674,7 +432,7 @@ static berth_status write_model(struct vocab *v, struct gguf_meta *meta)
             v->types[id] = TOKEN_BYTE;
         }
     }
-    int64_t unknown = named_token(v, v->unknown);
+    int64_t unknown = vocab_named_token(v, v->unknown);
     if (unknown != ID_NONE) {
         v->types[unknown] = TOKEN_UNKNOWN;
     }
@@ -712,8 +470,8 @@ static berth_status convert_document(struct vocab *v, struct gguf_meta *meta)
     TRY(index_texts(v));
     convert_pre_name(v->pre_tokenizer, false, &v->byte_level);
     TRY(write_model(v, meta));
-    write_special(v, meta);
-    return write_template(v, meta);
+    vocab_write_special(v, meta);
+    return vocab_write_template(v, meta);
 }
 
 berth_status convert_vocab(const struct checkpoint *checkpoint, uint32_t vocab, struct arena *scratch,

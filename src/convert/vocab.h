@@ -27,6 +27,6 @@ const char *convert_pre_name(struct str pre_tokenizer, bool ignore_merges, bool 
 
 enum { JSON_PARTS_MAX = 8 };
 /* Slices of the values of an object's members; absent ones get ptr NULL. False: not an object, or malformed. */
-bool json_parts(struct str object, const char *const *names, uint32_t count, struct str *out);
+bool vocab_json_parts(struct str object, const char *const *names, uint32_t count, struct str *out);
 
 #endif
