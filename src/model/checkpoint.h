@@ -30,15 +30,24 @@ struct checkpoint {
         chat_template;     /* chat_template.jinja; the one inside tokenizer_config.json is for the text room to find */
     uint64_t header_bytes; /* bytes read from the files */
     char name[128];        /* general.name, or the directory's or file's base name */
-    char path[512];
+    char path[512];        /* GGUF: the first shard; safetensors: the directory, or the file when opened alone */
 };
+
+enum { CHECKPOINT_FILES_MAX = 512, CHECKPOINT_DOCUMENT_MAX = 1 << 30 };
 
 enum {
     CHECKPOINT_WANT_TENSORS = 1,
     CHECKPOINT_WANT_TEXT = 2, /* read tokenizer.json and friends too */
 };
 
-/* On failure everything is closed again. scratch must be carving (an os_reserve()d region). */
+/* `path` is one of
+ * - a GGUF file (whatever its name); of a split one any shard, the others are found by name;
+ * - a directory with config.json and safetensors, or with exactly one GGUF model (mmproj files aside);
+ * - config.json, *.safetensors.index.json or a shard inside such a directory: the same as the directory;
+ * - a .safetensors file that no index names: that file alone, with config.json beside it.
+ * Without CHECKPOINT_WANT_TENSORS no safetensors file is opened, `tensors` stays empty and a directory may hold nothing
+ * but config.json. Data sections that are cut off are found from the sizes of the files.
+ * On failure everything is closed again and scratch is rewound. scratch must be carving (an os_reserve()d region). */
 berth_status checkpoint_open(struct checkpoint *out, const char *path, unsigned want, struct arena *scratch,
                              const struct os_hooks *hooks, berth_error *err);
 void checkpoint_close(struct checkpoint *checkpoint);

@@ -36,6 +36,7 @@ struct meta {
     uint32_t count;
 };
 
+/* NULL: absent. */
 const struct meta_pair *meta_find(const struct meta *meta, struct str key);
 /* Any integer or bool type that holds a value >= 0 (floats with an integral value too). */
 bool meta_u64(const struct meta *meta, struct str key, uint64_t *out);
@@ -45,6 +46,9 @@ bool meta_str(const struct meta *meta, struct str key, struct str *out);
 /* Item `index` of a scalar array as integer or float. */
 bool meta_item_u64(const struct meta_pair *pair, uint64_t index, uint64_t *out);
 bool meta_item_f64(const struct meta_pair *pair, uint64_t index, double *out);
+
+/* Bytes of a value of this type, 0 for strings and arrays. */
+uint32_t meta_scalar_bytes(enum meta_type type);
 
 /* Walks a string array in order. */
 struct meta_strings {

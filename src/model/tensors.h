@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "memory/arena.h"
 #include "quant/quant.h"
 
-enum { TENSOR_DIMS_MAX = 4, TENSOR_NAME_MAX = 256, TENSORS_MAX = 1 << 20 };
+/* Six dims: convolutions of vision towers have five. */
+enum { TENSOR_DIMS_MAX = 6, TENSOR_NAME_MAX = 256, TENSORS_MAX = 1 << 20 };
 
 struct tensor {
     struct str name;
@@ -28,5 +30,26 @@ struct tensor_dir {
 const struct tensor *tensor_find(const struct tensor_dir *dir, struct str name);
 /* Elements of all dims. */
 uint64_t tensor_elems(const struct tensor *tensor);
+
+/* What tensor_dir_build() knows about a file. */
+struct tensor_file {
+    const char *path;
+    uint64_t data_offset; /* where tensor data may begin */
+    uint64_t bytes;
+    bool packed; /* the data part must be covered without holes (safetensors) */
+};
+
+/* Sorts items in place and checks that no two have one name, that none overlap, and that packed files are packed. The
+ * work space is taken from scratch and given back. `files` is indexed by tensor.file. */
+berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint32_t count,
+                              const struct tensor_file *files, uint32_t files_count, struct arena *scratch,
+                              berth_error *err);
+
+/* Elements and bytes of tensor->dims and dtype into tensor->bytes. False on overflow, or when a row is not a whole
+ * number of blocks. */
+bool tensor_size(struct tensor *tensor);
+
+/* Fit for a tensor or key: 1 to `max` bytes of UTF-8 without NUL. NULL, or what is wrong (static text). */
+const char *tensor_name_fault(struct str name, uint64_t max);
 
 #endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ * The tensor directory: sorted by name once, found by binary search. Also the two checks that need all tensors at once:
+ * no two tensors of one name, no two tensors over the same bytes. */
+#include "model/tensors.h"
+
+#include "base/checked.h"
+#include "base/sort.h"
+
+static int name_compare(struct str a, struct str b)
+{
+    size_t common = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = common == 0 ? 0 : memcmp(a.ptr, b.ptr, common);
+    return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+const struct tensor *tensor_find(const struct tensor_dir *dir, struct str name)
+{
+    uint32_t low = 0;
+    uint32_t high = dir->count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        int order = name_compare(dir->items[mid].name, name);
+        if (order == 0) {
+            return &dir->items[mid];
+        }
+        if (order < 0) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return NULL;
+}
+
+uint64_t tensor_elems(const struct tensor *tensor)
+{
+    uint64_t elems = 1;
+    for (uint32_t d = 0; d < tensor->dims_count; d++) {
+        elems *= tensor->dims[d];
+    }
+    return elems;
+}
+
+bool tensor_size(struct tensor *tensor)
+{
+    uint64_t rows = 1;
+    uint64_t row_elems = tensor->dims_count == 0 ? 1 : tensor->dims[tensor->dims_count - 1];
+    uint64_t row_bytes;
+    uint64_t elems;
+    for (uint32_t d = 0; d + 1 < tensor->dims_count; d++) {
+        if (u64_mul_overflows(rows, tensor->dims[d], &rows)) {
+            return false;
+        }
+    }
+    return !u64_mul_overflows(rows, row_elems, &elems) && quant_row_bytes(tensor->dtype, row_elems, &row_bytes) &&
+           !u64_mul_overflows(rows, row_bytes, &tensor->bytes);
+}
+
+const char *tensor_name_fault(struct str name, uint64_t max)
+{
+    if (name.bytes == 0) {
+        return "is empty";
+    }
+    if (name.bytes > max) {
+        return "is too long";
+    }
+    if (memchr(name.ptr, '\0', name.bytes) != NULL) {
+        return "contains a NUL byte";
+    }
+    return utf8_is_valid(name.ptr, name.bytes) ? NULL : "is not UTF-8";
+}
+
+/* ---- building --------------------------------------------------------------------------------------- */
+
+static int compare_names(const void *user, uint32_t a, uint32_t b)
+{
+    const struct tensor *items = user;
+    return name_compare(items[a].name, items[b].name);
+}
+
+static int compare_places(const void *user, uint32_t a, uint32_t b)
+{
+    const struct tensor *x = (const struct tensor *)user + a;
+    const struct tensor *y = (const struct tensor *)user + b;
+    if (x->file != y->file) {
+        return x->file < y->file ? -1 : 1;
+    }
+    if (x->offset != y->offset) {
+        return x->offset < y->offset ? -1 : 1;
+    }
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+}
+
+/* items[i] becomes the old items[order[i]]; order is used up. */
+static void reorder(struct tensor *items, uint32_t *order, uint32_t count)
+{
+    for (uint32_t start = 0; start < count; start++) {
+        if (order[start] == start) {
+            continue;
+        }
+        struct tensor first = items[start];
+        uint32_t at = start;
+        while (order[at] != start) {
+            uint32_t from = order[at];
+            items[at] = items[from];
+            order[at] = at;
+            at = from;
+        }
+        items[at] = first;
+        order[at] = at;
+    }
+}
+
+static berth_status place(berth_status status, const struct tensor *tensor, const struct tensor_file *file,
+                          berth_error *err)
+{
+    error_at_path(err, file->path);
+    error_at_object(err, tensor->name.ptr, tensor->name.bytes);
+    error_at_offset(err, tensor->offset);
+    return status;
+}
+
+static berth_status check_names(const struct tensor *items, uint32_t count, const struct tensor_file *files,
+                                berth_error *err)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (str_equal(items[i - 1].name, items[i].name)) {
+            const struct tensor_file *other = &files[items[i - 1].file];
+            berth_status status =
+                error_set(err, BERTH_ERR_FORMAT, "two tensors have this name; the other one is at byte %llu of %.200s",
+                          (unsigned long long)items[i - 1].offset, other->path);
+            return place(status, &items[i], &files[items[i].file], err);
+        }
+    }
+    return BERTH_OK;
+}
+
+/* One file's tensors, in order of place: order[0..count). */
+static berth_status check_file(const struct tensor *items, const uint32_t *order, uint32_t count,
+                               const struct tensor_file *file, berth_error *err)
+{
+    uint64_t end = file->data_offset;
+    const struct tensor *before = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tensor *tensor = &items[order[i]];
+        if (tensor->offset < end && before != NULL && tensor->bytes != 0) {
+            berth_status status = error_set(err, BERTH_ERR_FORMAT, "the tensor overlaps %.*s, which ends at byte %llu",
+                                            STR_ARG(before->name), (unsigned long long)end);
+            return place(status, tensor, file, err);
+        }
+        if (file->packed && tensor->offset != end) {
+            berth_status status =
+                error_set(err, BERTH_ERR_FORMAT,
+                          "the tensor begins at byte %llu, wanted %llu: the format allows no holes between tensors",
+                          (unsigned long long)tensor->offset, (unsigned long long)end);
+            return place(status, tensor, file, err);
+        }
+        if (tensor->bytes != 0) {
+            end = tensor->offset + tensor->bytes;
+            before = tensor;
+        }
+    }
+    if (file->packed && end != file->bytes) {
+        error_set(err, BERTH_ERR_FORMAT, "the tensors end at byte %llu, the file has %llu bytes; it is %s",
+                  (unsigned long long)end, (unsigned long long)file->bytes,
+                  end > file->bytes ? "cut off" : "too long or damaged");
+        error_at_path(err, file->path);
+        error_at_offset(err, end);
+        return BERTH_ERR_FORMAT;
+    }
+    return BERTH_OK;
+}
+
+static berth_status check_places(const struct tensor *items, uint32_t *order, uint32_t *spare, uint32_t count,
+                                 const struct tensor_file *files, uint32_t files_count, berth_error *err)
+{
+    sort_order(order, spare, count, compare_places, items);
+    uint32_t at = 0;
+    for (uint32_t f = 0; f < files_count; f++) {
+        uint32_t first = at;
+        while (at < count && items[order[at]].file == f) {
+            at++;
+        }
+        TRY(check_file(items, order + first, at - first, &files[f], err));
+    }
+    return BERTH_OK;
+}
+
+berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint32_t count,
+                              const struct tensor_file *files, uint32_t files_count, struct arena *scratch,
+                              berth_error *err)
+{
+    uint64_t mark = arena_mark(scratch);
+    uint32_t *order = ARENA_NEW(scratch, uint32_t, count);
+    uint32_t *spare = ARENA_NEW(scratch, uint32_t, count);
+    TRY(arena_check(scratch, "sorting the tensors", err));
+    berth_status status = check_places(items, order, spare, count, files, files_count, err);
+    if (status == BERTH_OK) {
+        sort_order(order, spare, count, compare_names, items);
+        reorder(items, order, count);
+        status = check_names(items, count, files, err);
+    }
+    arena_rewind(scratch, mark);
+    TRY(status);
+    *out = (struct tensor_dir){items, count};
+    return BERTH_OK;
+}
