@@ -36,7 +36,7 @@ static int64_t numbered_token(const struct vocab *v, struct str document, const 
     if (!json_find(document, (const char *const[]){key, NULL}, &json)) {
         return ID_NONE;
     }
-    if (json_next(&json) == JSON_ARRAY_BEGIN) {
+    if (json.token.kind == JSON_ARRAY_BEGIN) {
         for (uint32_t i = 0; i <= index; i++) {
             if (json_next(&json) != JSON_NUMBER) {
                 return ID_NONE;
@@ -142,7 +142,7 @@ static bool post_template(struct str processor, struct str *single)
 static bool config_flag(struct str document, const char *key)
 {
     struct json json;
-    return json_find(document, (const char *const[]){key, NULL}, &json) && json_next(&json) == JSON_TRUE;
+    return json_find(document, (const char *const[]){key, NULL}, &json) && json.token.kind == JSON_TRUE;
 }
 
 void vocab_write_special(struct vocab *v, struct gguf_meta *meta)

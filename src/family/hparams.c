@@ -76,7 +76,7 @@ static bool hf_number(const struct reader *r, const char *const *path, double *o
     if (!json_find(r->checkpoint->config_json, path, &value)) {
         return false;
     }
-    enum json_kind kind = json_next(&value);
+    enum json_kind kind = value.token.kind;
     if (kind == JSON_NULL) {
         return false;
     }
@@ -90,7 +90,7 @@ static bool hf_bool(const struct reader *r, const char *key, bool *out)
     if (!json_find(r->checkpoint->config_json, (const char *const[]){key, NULL}, &value)) {
         return false;
     }
-    enum json_kind kind = json_next(&value);
+    enum json_kind kind = value.token.kind;
     *out = kind == JSON_TRUE;
     return kind == JSON_TRUE || kind == JSON_FALSE;
 }
@@ -98,7 +98,7 @@ static bool hf_bool(const struct reader *r, const char *key, bool *out)
 static bool hf_text(const struct reader *r, const char *const *path, char *buffer, size_t cap)
 {
     struct json value;
-    if (!json_find(r->checkpoint->config_json, path, &value) || json_next(&value) != JSON_STRING ||
+    if (!json_find(r->checkpoint->config_json, path, &value) || value.token.kind != JSON_STRING ||
         value.token.raw.bytes >= cap) {
         return false;
     }
@@ -186,7 +186,7 @@ static berth_status read_activation(const struct reader *r)
         }
         struct json value;
         if (json_find(r->checkpoint->config_json, (const char *const[]){"quantization_config", NULL}, &value) &&
-            json_next(&value) != JSON_NULL) {
+            value.token.kind != JSON_NULL) {
             return bad_key(r, BERTH_ERR_UNSUPPORTED, "quantization_config",
                            "is set: quantised safetensors are not supported, use a GGUF or the original checkpoint");
         }
@@ -324,7 +324,7 @@ static berth_status read_sliding(const struct reader *r)
     }
     struct json value;
     if (json_find(r->checkpoint->config_json, (const char *const[]){"layer_types", NULL}, &value) &&
-        json_next(&value) == JSON_ARRAY_BEGIN) {
+        value.token.kind == JSON_ARRAY_BEGIN) {
         uint32_t layer = 0;
         while (json_next(&value) == JSON_STRING && layer < out->layers) {
             out->layer_slides[layer++] = json_token_is(&value.token, "sliding_attention");

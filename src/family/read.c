@@ -52,7 +52,7 @@ static berth_status find_hf(const struct checkpoint *checkpoint, const struct fa
         return BERTH_ERR_NOT_FOUND;
     }
     if (json_find(checkpoint->config_json, (const char *const[]){"model_type", NULL}, &value) &&
-        json_next(&value) == JSON_STRING && value.token.raw.bytes < sizeof text) {
+        value.token.kind == JSON_STRING && value.token.raw.bytes < sizeof text) {
         text[json_unescape(&value.token, text, sizeof text - 1)] = '\0';
     }
     for (uint32_t i = 0; i < families_count; i++) {
