@@ -7,7 +7,12 @@
 
 #include "base/error.h"
 
-enum { OS_STACK_BYTES = 128 * 1024 }; /* per thread; multiple of the page size */
+/* Per thread; a multiple of the page size. The sanitizers keep state of their own on every stack. */
+#ifdef BERTH_SANITIZED
+enum { OS_STACK_BYTES = 2048 * 1024 };
+#else
+enum { OS_STACK_BYTES = 128 * 1024 };
+#endif
 
 struct os_mutex {
     pthread_mutex_t native;

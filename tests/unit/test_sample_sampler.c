@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCAB = 12, DRAWS = 200000 };
+enum { VOCAB = 12, DRAWS = 50000 };
 
 static const float LOGITS[VOCAB] = {0.3f, 2.0f, -1.0f, 1.5f, 2.0f, 0.0f, -3.0f, 1.0f, 0.9f, -0.5f, 2.5f, -20.0f};
 
