@@ -57,8 +57,8 @@ uint64_t family_dim(const struct hparams *hparams, enum dim dim)
 
 /* Writes a row's name with its numbers; NULL when the format has no such tensor. The patterns are our own literals with
  * at most two %u. */
-static const char *render(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer,
-                            uint32_t expert, char *buffer, size_t cap)
+static const char *render(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer, uint32_t expert,
+                          char *buffer, size_t cap)
 {
     const char *pattern = format == CHECKPOINT_GGUF ? row->gguf : row->hf;
     if (pattern == NULL) {

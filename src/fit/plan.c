@@ -104,10 +104,9 @@ static berth_status fill_slots(struct solver *s, uint64_t least_bytes)
     uint64_t all = catalog_all_bytes(&s->spec->catalog);
     uint64_t total = 0;
     TRY(total_with(s, all, &total));
-    uint64_t bytes = all;
     while (total > budget) {
         uint64_t over = total - budget;
-        bytes = s->dims.slots.bytes;
+        uint64_t bytes = s->dims.slots.bytes;
         bytes = bytes > over && bytes - over > least_bytes ? bytes - over : least_bytes;
         TRY(total_with(s, bytes, &total));
         if (bytes == least_bytes) {
