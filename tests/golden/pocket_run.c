@@ -71,7 +71,7 @@ static void on_logits(void *user, uint32_t position, const float *logits, uint32
 static size_t number_list(struct json *json, double *out, size_t cap)
 {
     size_t count = 0;
-    CHECK(json_next(json) == JSON_ARRAY_BEGIN, "array expected");
+    CHECK(json->token.kind == JSON_ARRAY_BEGIN, "array expected");
     while (json_next(json) == JSON_NUMBER) {
         CHECK(count < cap && json_token_f64(&json->token, &out[count]), "number");
         count++;
@@ -125,10 +125,13 @@ static void read_prompt(struct json *json, struct prompt *out)
             CHECK(json_next(json) == JSON_STRING && json->token.raw.bytes < sizeof out->text, "prompt");
             out->text_bytes = json_unescape(&json->token, out->text, sizeof out->text);
         } else if (json_token_is(&json->token, "prompt_ids") || json_token_is(&json->token, "ids")) {
+            json_next(json);
             out->ids_count = number_list(json, out->ids, GOLDEN_IDS_MAX);
         } else if (json_token_is(&json->token, "greedy")) {
+            json_next(json);
             out->greedy_count = number_list(json, out->greedy, GOLDEN_IDS_MAX);
         } else if (json_token_is(&json->token, "margin") || json_token_is(&json->token, "greedy_margin")) {
+            json_next(json);
             number_list(json, out->margin, GOLDEN_IDS_MAX);
         } else {
             CHECK(json_skip(json), "skip");
@@ -166,7 +169,7 @@ static void check_prompts(berth_model *model, berth_session *session, struct str
     CHECK(json_find(reference, (const char *const[]){"prompts", NULL}, &json) ||
               json_find(reference, (const char *const[]){"generations", NULL}, &json),
           "no prompts");
-    CHECK(json_next(&json) == JSON_ARRAY_BEGIN, "prompts");
+    CHECK(json.token.kind == JSON_ARRAY_BEGIN, "prompts");
     while (json_next(&json) == JSON_OBJECT_BEGIN) {
         berth_error err;
         int32_t ids[GOLDEN_IDS_MAX];

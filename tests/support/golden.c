@@ -27,7 +27,7 @@ static size_t read_numbers(struct str document, const char *key, double *out, si
     struct json json;
     size_t count = 0;
     CHECK(json_find(document, (const char *const[]){key, NULL}, &json), "no %s", key);
-    CHECK(json_next(&json) == JSON_ARRAY_BEGIN, "%s is no array", key);
+    CHECK(json.token.kind == JSON_ARRAY_BEGIN, "%s is no array", key);
     while (json_next(&json) == JSON_NUMBER) {
         CHECK(count < cap && json_token_f64(&json.token, &out[count]), "%s", key);
         count++;
@@ -39,7 +39,7 @@ static void read_routes(struct str document, struct golden *out)
 {
     struct json json;
     CHECK(json_find(document, (const char *const[]){"routes", NULL}, &json), "no routes");
-    CHECK(json_next(&json) == JSON_OBJECT_BEGIN, "routes");
+    CHECK(json.token.kind == JSON_OBJECT_BEGIN, "routes");
     while (json_next(&json) == JSON_KEY) {
         uint32_t token = 0;
         CHECK(out->route_layers < GOLDEN_LAYERS_MAX && json_next(&json) == JSON_ARRAY_BEGIN, "routes");
