@@ -17,7 +17,7 @@
 
 #include "base/checked.h"
 
-enum { PATH_MAX_BYTES = 1024, LINE_MAX_BYTES = 2048, LEVELS_MAX = 64 };
+enum { PATH_MAX_BYTES = 1024, LINE_MAX_BYTES = 2048 };
 
 /* Memory limits from here up mean none: v1 says 2^63 - 1 rounded down to pages. */
 static const uint64_t no_limit_bytes = 1ull << 62;
@@ -107,6 +107,14 @@ static bool path_join(char out[PATH_MAX_BYTES], const char *a, const char *b, co
 {
     int n = snprintf(out, PATH_MAX_BYTES, "%s%s%s", a, b, c);
     return n >= 0 && n < PATH_MAX_BYTES;
+}
+
+static berth_status fail_long(berth_error *err, const char *path)
+{
+    error_set(err, BERTH_ERR_LIMIT, "a cgroup path has over %d bytes; give the budget as a number",
+              (int)PATH_MAX_BYTES);
+    error_at_path(err, path);
+    return BERTH_ERR_LIMIT;
 }
 
 static berth_status fail(berth_error *err, berth_status status, const char *path, const char *message, const char *got)
@@ -275,8 +283,7 @@ static void level_limit(struct level *level, bool present, uint64_t value, const
 static berth_status level_number(struct walk *walk, const char *group, const char *file, uint64_t *value, bool *present)
 {
     if (!path_join(walk->path, walk->root, group, file)) {
-        *present = false; /* deeper than any path the kernel hands out here */
-        return BERTH_OK;
+        return fail_long(walk->err, group);
     }
     return read_number(&walk->lines, walk->path, value, present, walk->err);
 }
@@ -290,9 +297,10 @@ static berth_status level_v1(struct walk *walk, const char *group, struct level 
     TRY(level_number(walk, group, "/memory.usage_in_bytes", &level->usage, &present));
     struct key keys[] = {
         {.name = "hierarchical_memory_limit"}, {.name = "total_inactive_file"}, {.name = "total_active_file"}};
-    if (path_join(walk->path, walk->root, group, "/memory.stat")) {
-        TRY(read_keys(&walk->lines, walk->path, keys, sizeof keys / sizeof keys[0], 1, &present, walk->err));
+    if (!path_join(walk->path, walk->root, group, "/memory.stat")) {
+        return fail_long(walk->err, group);
     }
+    TRY(read_keys(&walk->lines, walk->path, keys, sizeof keys / sizeof keys[0], 1, &present, walk->err));
     level_limit(level, keys[0].present, keys[0].value, "/memory.stat");
     if (u64_add_overflows(keys[1].value, keys[2].value, &level->reclaimable)) {
         level->reclaimable = UINT64_MAX; /* clamped to the usage */
@@ -310,9 +318,10 @@ static berth_status level_v2(struct walk *walk, const char *group, struct level 
     level_limit(level, present, value, "/memory.high");
     TRY(level_number(walk, group, "/memory.current", &level->usage, &present));
     struct key keys[] = {{.name = "inactive_file"}, {.name = "active_file"}};
-    if (path_join(walk->path, walk->root, group, "/memory.stat")) {
-        TRY(read_keys(&walk->lines, walk->path, keys, sizeof keys / sizeof keys[0], 1, &present, walk->err));
+    if (!path_join(walk->path, walk->root, group, "/memory.stat")) {
+        return fail_long(walk->err, group);
     }
+    TRY(read_keys(&walk->lines, walk->path, keys, sizeof keys / sizeof keys[0], 1, &present, walk->err));
     if (u64_add_overflows(keys[0].value, keys[1].value, &level->reclaimable)) {
         level->reclaimable = UINT64_MAX;
     }
@@ -329,7 +338,7 @@ static berth_status walk_level(struct walk *walk, const char *group, bool v2)
     uint64_t held = level.usage > level.reclaimable ? level.usage - level.reclaimable : 0;
     char name[PATH_MAX_BYTES];
     if (!path_join(name, group, level.limit_file, "")) {
-        return BERTH_OK;
+        return fail_long(walk->err, group);
     }
     consider(walk, level.limit > held ? level.limit - held : 0, name);
     return BERTH_OK;
@@ -338,7 +347,7 @@ static berth_status walk_level(struct walk *walk, const char *group, bool v2)
 /* From `group` (under `mount`) up to the mount point. */
 static berth_status walk_up(struct walk *walk, char *group, size_t mount_bytes, bool v2)
 {
-    for (uint32_t levels = 0; levels < LEVELS_MAX; levels++) {
+    for (;;) {
         TRY(walk_level(walk, group, v2));
         size_t bytes = strlen(group);
         if (bytes <= mount_bytes) {
@@ -360,7 +369,6 @@ static berth_status walk_up(struct walk *walk, char *group, size_t mount_bytes, 
             }
         }
     }
-    return BERTH_OK;
 }
 
 /* mountinfo writes space, tab, newline and backslash as \ooo. In place. */
@@ -488,8 +496,9 @@ static berth_status find_group(struct walk *walk, bool v2, char out[PATH_MAX_BYT
         *path++ = '\0';
         controllers++;
         if (v2 ? controllers[0] == '\0' : list_has(controllers, "memory")) {
-            if (!path_join(out, path, "", "")) {
-                out[0] = '\0';
+            if (walk->lines.cut || !path_join(out, path, "", "")) {
+                lines_close(&walk->lines);
+                return fail_long(walk->err, walk->path);
             }
             break;
         }
@@ -520,8 +529,12 @@ static berth_status walk_mounts(struct walk *walk)
         }
         const char *group = mount.v2 ? group_v2 : group_v1;
         char path[PATH_MAX_BYTES];
-        if (group[0] == '\0' || !group_path(path, &mount, group)) {
+        if (group[0] == '\0') {
             continue;
+        }
+        if (!group_path(path, &mount, group)) {
+            status = fail_long(walk->err, walk->path);
+            break;
         }
         size_t point_bytes = strcmp(mount.point, "/") == 0 ? 0 : strlen(mount.point);
         status = walk_up(walk, path, point_bytes, mount.v2);
