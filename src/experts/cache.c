@@ -467,7 +467,7 @@ berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, b
         return error_set(err, BERTH_ERR_STATE, "no expert is left to hand out");
     }
     if (visit->held >= most || (visit->next >= visit->assigned && visit->failure == BERTH_OK)) {
-        return error_set(err, BERTH_ERR_STATE, "%u experts are held, wanted fewer than %u", visit->held, most);
+        return error_set(err, BERTH_ERR_STATE, "release an expert first: %u of at most %u are held", visit->held, most);
     }
     if (visit->failure == BERTH_OK && await_next(cache) == BERTH_OK) {
         uint32_t position = visit->next++;

@@ -5,8 +5,7 @@
  * One visit = one MoE layer of one step. cache_visit_begin() takes the unique experts the step selected, holds the
  * resident ones, chooses victims and issues the reads of all misses together. cache_visit_next() then hands out every
  * expert exactly once: resident ones first, then misses, both in file order, waiting for their reads; each must be
- * released exactly once, and at most min(2, top_k) may be held at a time, so that a layer can be streamed through few
- * slots.
+ * released exactly once. At most max(2, top_k) may be held at a time.
  *
  * When a visit has more misses than slots that may be taken, the rest reuse the visit's own slots in the order in which
  * they were handed out, each as soon as it is released: first so many hits that CACHE_STREAM_SLOTS slots take part,
@@ -57,10 +56,11 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
 berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase phase, const uint16_t *experts,
                                uint32_t count, berth_error *err);
 /* The next expert. BERTH_ERR_IO names file, layer and expert when its read failed; the visit can only be ended then.
- * BERTH_ERR_STATE when all have been handed out, or too many are held. */
+ * BERTH_ERR_STATE when all have been handed out, when too many are held, and when the next one waits for the slot of
+ * one that is held: release and ask again. With none held it never asks for that. */
 berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, berth_error *err);
 /* How many of the next cache_visit_next() calls would return without waiting for a read. A hint for batching: it
- * depends on timing, the cache's state does not. Up to top_k experts may be held at once. */
+ * depends on timing, the cache's state does not. */
 uint32_t cache_visit_ready(struct cache *cache);
 void cache_release(struct cache *cache, uint32_t handle);
 /* Ends the visit, also after a failure: waits for reads in flight, forgets slots whose read failed. Every pin must be

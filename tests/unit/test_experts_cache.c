@@ -377,7 +377,7 @@ static void assert_expert_bytes(const struct rig *rig, uint32_t layer, const str
     }
 }
 
-/* One visit that keeps one expert while it asks for the next where that is allowed. */
+/* One visit that holds as many experts as it likes and may, and releases them in any order. */
 static void run_visit(struct rig *rig, uint32_t layer, berth_phase phase, const uint16_t *experts, uint32_t count,
                       const uint16_t *order)
 {
@@ -385,30 +385,30 @@ static void run_visit(struct rig *rig, uint32_t layer, berth_phase phase, const 
     if (cache_visit_begin(rig->cache, layer, phase, experts, count, &err) != BERTH_OK) {
         fail_msg("%s", err.message);
     }
+    uint32_t most = rig->catalog.top_k < 2 ? 2 : rig->catalog.top_k;
+    uint32_t handles[EXPERTS_HERE_MAX] = {0};
     uint32_t held = 0;
-    uint32_t handles[2];
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t handed = 0; handed < count || held > 0;) {
         struct expert_weights got;
-        if (cache_visit_next(rig->cache, &got, &err) != BERTH_OK) {
-            fail_msg("%s: %s", rig->fake->name, err.message);
+        bool ask = handed < count && held < most && (held == 0 || random_below(3) != 0);
+        uint32_t ready = ask ? cache_visit_ready(rig->cache) : 0;
+        assert_true(ready <= count - handed);
+        berth_status status = ask ? cache_visit_next(rig->cache, &got, &err) : BERTH_ERR_STATE;
+        if (status == BERTH_OK) {
+            assert_true(order == NULL || got.expert == order[handed]);
+            assert_expert_bytes(rig, layer, &got);
+            handles[held++] = got.handle;
+            handed++;
+        } else if (status == BERTH_ERR_STATE && held > 0 && ready == 0) { /* the slot of one of ours is wanted */
+            uint32_t which = random_below(held);
+            cache_release(rig->cache, handles[which]);
+            handles[which] = handles[--held];
+        } else {
+            fail_msg("%s: status %d: %s", rig->fake->name, status, err.message);
         }
-        if (order != NULL) {
-            assert_int_equal(got.expert, order[i]);
-        }
-        assert_expert_bytes(rig, layer, &got);
-        handles[held++] = got.handle;
-        if (held == 2 || rig->catalog.top_k == 1 || random_below(2) == 0) {
-            while (held > 0) { /* in either order */
-                uint32_t which = random_below(held);
-                cache_release(rig->cache, handles[which]);
-                handles[which] = handles[--held];
-            }
-        }
-    }
-    while (held > 0) {
-        cache_release(rig->cache, handles[--held]);
     }
     struct expert_weights none;
+    assert_int_equal(cache_visit_ready(rig->cache), 0);
     assert_int_equal(cache_visit_next(rig->cache, &none, NULL), BERTH_ERR_STATE);
     cache_visit_end(rig->cache);
 }
@@ -840,10 +840,10 @@ static void misuse_is_refused_and_changes_nothing(void **state)
     berth_error err;
     rig_catalog(&rig, &fakes[0]);
     rig_start(&rig, catalog_cycle_bytes(&rig.catalog), 1, true);
-    const uint16_t good[] = {1, 2, 3};
+    const uint16_t good[] = {1, 2, 3, 4};
     const uint16_t twice[] = {1, 2, 1};
     const uint16_t outside[] = {1, 10};
-    struct expert_weights got[3];
+    struct expert_weights got[4];
     assert_int_equal(cache_visit_next(rig.cache, got, &err), BERTH_ERR_STATE);
     assert_int_equal(cache_visit_begin(rig.cache, 4, BERTH_PHASE_DECODE, good, 3, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, good, 11, &err), BERTH_ERR_ARGUMENT);
@@ -851,15 +851,18 @@ static void misuse_is_refused_and_changes_nothing(void **state)
     assert_int_equal(err.expert, 1);
     assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, outside, 2, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(err.expert, 10);
-    assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, good, 3, &err), BERTH_OK);
-    assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, good, 3, &err), BERTH_ERR_STATE);
-    assert_int_equal(cache_visit_next(rig.cache, &got[0], &err), BERTH_OK);
-    assert_int_equal(cache_visit_next(rig.cache, &got[1], &err), BERTH_OK);
-    assert_int_equal(cache_visit_next(rig.cache, &got[2], &err), BERTH_ERR_STATE); /* two are held */
-    cache_release(rig.cache, got[0].handle);
-    assert_int_equal(cache_visit_next(rig.cache, &got[2], &err), BERTH_OK);
+    assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, good, 4, &err), BERTH_OK);
+    assert_int_equal(cache_visit_begin(rig.cache, 0, BERTH_PHASE_DECODE, good, 4, &err), BERTH_ERR_STATE);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(cache_visit_next(rig.cache, &got[i], &err), BERTH_OK);
+    }
+    assert_int_equal(cache_visit_next(rig.cache, &got[3], &err), BERTH_ERR_STATE); /* three are held: top_k */
+    assert_non_null(strstr(err.message, "release"));
     cache_release(rig.cache, got[1].handle);
-    cache_release(rig.cache, got[2].handle);
+    assert_int_equal(cache_visit_next(rig.cache, &got[1], &err), BERTH_OK);
+    for (int i = 0; i < 3; i++) {
+        cache_release(rig.cache, got[i].handle);
+    }
     cache_visit_end(rig.cache);
     assert_false(cache_peek(rig.cache, 4, 0));
     assert_false(cache_peek(rig.cache, 0, 10));

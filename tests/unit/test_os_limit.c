@@ -227,6 +227,7 @@ static void container_sees_its_own_part(void **state)
     machine("0::/../../other\n", MOUNT_V2);
     expect(130 * MIB, "/sys/fs/cgroup/memory.max");
     /* Only a prefix by name, not by component. */
+    put_v2("/sys/fs/cgroup7", 1 * MIB, 0, 0, 0);
     machine("0::/kubepods/pod77\n", "900 890 0:28 /kubepods/pod7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
     expect(130 * MIB, "/sys/fs/cgroup/memory.max");
 }
