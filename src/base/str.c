@@ -43,6 +43,14 @@ bool utf8_is_valid(const char *ptr, size_t bytes)
 {
     size_t at = 0;
     while (at < bytes) {
+        uint64_t eight;
+        if (bytes - at >= sizeof eight) { /* names and texts are mostly ASCII */
+            memcpy(&eight, ptr + at, sizeof eight);
+            if ((eight & 0x8080808080808080u) == 0) {
+                at += sizeof eight;
+                continue;
+            }
+        }
         int length = utf8_sequence((const unsigned char *)ptr + at, bytes - at);
         if (length <= 0) {
             return false;

@@ -182,6 +182,8 @@ berth_status checkpoint_index_names(struct opening *o, const char *directory, co
 
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
+enum { FIRST_READ_BYTES = 64 << 10 }; /* most shards' headers are shorter */
+
 /* Opens every file of the set, in order of name, and reads all headers before the first is parsed: the tensors of all
  * files make one array. */
 static berth_status read_headers(struct opening *o, const char *directory, const struct str *names, char **headers,
@@ -194,7 +196,7 @@ static berth_status read_headers(struct opening *o, const char *directory, const
         TRY(checkpoint_join(path, directory, names[i], err));
         TRY(os_file_open(file, path, true, o->hooks, err));
         reader_begin(&reader, file, o->scratch);
-        TRY(reader_more(&reader, SAFETENSORS_PREFIX_BYTES + 1, err));
+        TRY(reader_exact(&reader, FIRST_READ_BYTES, err));
         TRY(at_path(safetensors_header_bytes(reader.ptr, reader.bytes, file->size_bytes, &headers_bytes[i], err), path,
                     err));
         TRY(reader_exact(&reader, headers_bytes[i], err));

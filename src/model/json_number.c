@@ -102,11 +102,28 @@ static bool decimal_magnitude(const struct decimal *d, uint64_t *out)
     return true;
 }
 
+/* The usual case: 1 to 19 digits and nothing else. */
+static bool plain_digits(struct str raw, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < raw.bytes; i++) {
+        if (i == 19 || !is_digit(raw.ptr[i])) {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(raw.ptr[i] - '0');
+    }
+    *out = value;
+    return true;
+}
+
 bool json_token_u64(const struct json_token *token, uint64_t *out)
 {
     uint64_t magnitude;
     if (token->kind != JSON_NUMBER) {
         return false;
+    }
+    if (plain_digits(token->raw, out)) {
+        return true;
     }
     struct decimal d = decimal_from(token->raw);
     if (!decimal_magnitude(&d, &magnitude) || (d.negative && magnitude != 0)) {

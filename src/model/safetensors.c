@@ -51,6 +51,8 @@ struct parse {
     char *text; /* the JSON, writable */
     uint64_t header_bytes, file_bytes;
     uint32_t file;
+    struct str dtype_text; /* the last one looked up, and its row: it rarely changes */
+    enum dtype dtype;
 };
 
 static berth_status json_stopped(const struct parse *p, struct str object, berth_error *err)
@@ -119,7 +121,11 @@ static berth_status parse_dtype(struct parse *p, struct tensor *tensor, berth_er
     if (json_next(&p->json) != JSON_STRING) {
         return bad_field(p, tensor->name, "dtype", "a string", err);
     }
-    tensor->dtype = quant_from_safetensors(p->json.token.raw);
+    if (!str_equal(p->dtype_text, p->json.token.raw)) {
+        p->dtype_text = p->json.token.raw;
+        p->dtype = quant_from_safetensors(p->dtype_text);
+    }
+    tensor->dtype = p->dtype;
     if (tensor->dtype == DTYPE_COUNT) {
         return place(error_set(err, BERTH_ERR_UNSUPPORTED, "the tensor has dtype %.*s, which is not known here",
                                STR_ARG(p->json.token.raw)),

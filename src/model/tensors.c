@@ -3,6 +3,7 @@
  * no two tensors of one name, no two tensors over the same bytes. */
 #include "model/tensors.h"
 
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/sort.h"
 
@@ -72,42 +73,57 @@ const char *tensor_name_fault(struct str name, uint64_t max)
 
 /* ---- building --------------------------------------------------------------------------------------- */
 
-static int compare_names(const void *user, uint32_t a, uint32_t b)
+/* Bytes 8 x depth .. of a name as a number that orders like the bytes; names hold no NUL, so a shorter one is less. */
+static uint64_t name_chunk(struct str name, size_t depth)
 {
-    const struct tensor *items = user;
-    return name_compare(items[a].name, items[b].name);
+    size_t from = 8 * depth;
+    uint64_t chunk = 0;
+    if (name.bytes >= from + 8) {
+        return __builtin_bswap64(load_u64(name.ptr + from));
+    }
+    for (size_t i = from; i < name.bytes; i++) {
+        chunk |= (uint64_t)(unsigned char)name.ptr[i] << (56 - 8 * (i - from));
+    }
+    return chunk;
 }
 
-static int compare_places(const void *user, uint32_t a, uint32_t b)
+/* Sorts by eight bytes of the name, then each group of equals by the next eight: at most TENSOR_NAME_MAX / 8 levels. */
+static void sort_by_name(struct sort_item *items, struct sort_item *spare, uint32_t count, const struct tensor *tensors,
+                         size_t depth)
 {
-    const struct tensor *x = (const struct tensor *)user + a;
-    const struct tensor *y = (const struct tensor *)user + b;
-    if (x->file != y->file) {
-        return x->file < y->file ? -1 : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        items[i].key = name_chunk(tensors[items[i].index].name, depth);
     }
-    if (x->offset != y->offset) {
-        return x->offset < y->offset ? -1 : 1;
+    sort_items(items, spare, count);
+    for (uint32_t start = 0; start < count;) {
+        uint32_t end = start + 1;
+        while (end < count && items[end].key == items[start].key) {
+            end++;
+        }
+        if (end - start > 1 && (items[start].key & 0xffu) != 0) { /* the names go on */
+            sort_by_name(items + start, spare, end - start, tensors, depth + 1);
+        }
+        start = end;
     }
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
 
-/* items[i] becomes the old items[order[i]]; order is used up. */
-static void reorder(struct tensor *items, uint32_t *order, uint32_t count)
+/* items[i] becomes the old items[order[i].index]; order is used up. */
+static void reorder(struct tensor *items, struct sort_item *order, uint32_t count)
 {
     for (uint32_t start = 0; start < count; start++) {
-        if (order[start] == start) {
+        if (order[start].index == start) {
             continue;
         }
         struct tensor first = items[start];
         uint32_t at = start;
-        while (order[at] != start) {
-            uint32_t from = order[at];
+        while (order[at].index != start) {
+            uint32_t from = order[at].index;
             items[at] = items[from];
-            order[at] = at;
+            order[at].index = at;
             at = from;
         }
         items[at] = first;
-        order[at] = at;
+        order[at].index = at;
     }
 }
 
@@ -136,13 +152,13 @@ static berth_status check_names(const struct tensor *items, uint32_t count, cons
 }
 
 /* One file's tensors, in order of place: order[0..count). */
-static berth_status check_file(const struct tensor *items, const uint32_t *order, uint32_t count,
+static berth_status check_file(const struct tensor *items, const struct sort_item *order, uint32_t count,
                                const struct tensor_file *file, berth_error *err)
 {
     uint64_t end = file->data_offset;
     const struct tensor *before = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        const struct tensor *tensor = &items[order[i]];
+        const struct tensor *tensor = &items[order[i].index];
         if (tensor->offset < end && before != NULL && tensor->bytes != 0) {
             berth_status status = error_set(err, BERTH_ERR_FORMAT, "the tensor overlaps %.*s, which ends at byte %llu",
                                             STR_ARG(before->name), (unsigned long long)end);
@@ -171,19 +187,22 @@ static berth_status check_file(const struct tensor *items, const uint32_t *order
     return BERTH_OK;
 }
 
-static berth_status check_places(const struct tensor *items, uint32_t *order, uint32_t *spare, uint32_t count,
-                                 const struct tensor_file *files, uint32_t files_count, berth_error *err)
+/* Items are still grouped by file, in order of the files. */
+static berth_status check_places(const struct tensor *items, uint32_t count, const struct tensor_file *files,
+                                 uint32_t files_count, struct sort_item *order, struct sort_item *spare,
+                                 berth_error *err)
 {
-    sort_order(order, spare, count, compare_places, items);
     uint32_t at = 0;
     for (uint32_t f = 0; f < files_count; f++) {
         uint32_t first = at;
-        while (at < count && items[order[at]].file == f) {
-            at++;
+        for (; at < count && items[at].file == f; at++) {
+            uint32_t empty_first = items[at].bytes != 0 ? 1 : 0;
+            order[at] = (struct sort_item){items[at].offset, empty_first, at};
         }
+        sort_items(order + first, spare, at - first);
         TRY(check_file(items, order + first, at - first, &files[f], err));
     }
-    return BERTH_OK;
+    return at == count ? BERTH_OK : error_set(err, BERTH_ERR_INTERNAL, "the tensors are not grouped by file");
 }
 
 berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint32_t count,
@@ -191,12 +210,15 @@ berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint
                               berth_error *err)
 {
     uint64_t mark = arena_mark(scratch);
-    uint32_t *order = ARENA_NEW(scratch, uint32_t, count);
-    uint32_t *spare = ARENA_NEW(scratch, uint32_t, count);
+    struct sort_item *order = ARENA_NEW(scratch, struct sort_item, count);
+    struct sort_item *spare = ARENA_NEW(scratch, struct sort_item, count);
     TRY(arena_check(scratch, "sorting the tensors", err));
-    berth_status status = check_places(items, order, spare, count, files, files_count, err);
+    berth_status status = check_places(items, count, files, files_count, order, spare, err);
     if (status == BERTH_OK) {
-        sort_order(order, spare, count, compare_names, items);
+        for (uint32_t i = 0; i < count; i++) {
+            order[i] = (struct sort_item){0, 0, i};
+        }
+        sort_by_name(order, spare, count, items, 0);
         reorder(items, order, count);
         status = check_names(items, count, files, err);
     }

@@ -39,8 +39,8 @@ struct tensor_file {
     bool packed; /* the data part must be covered without holes (safetensors) */
 };
 
-/* Sorts items in place and checks that no two have one name, that none overlap, and that packed files are packed. The
- * work space is taken from scratch and given back. `files` is indexed by tensor.file. */
+/* Sorts items in place and checks that no two have one name, that none overlap, and that packed files are packed. Items
+ * come grouped by file, in order; names hold no NUL. The work space is taken from scratch and given back. */
 berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint32_t count,
                               const struct tensor_file *files, uint32_t files_count, struct arena *scratch,
                               berth_error *err);
