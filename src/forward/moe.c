@@ -4,6 +4,8 @@
  * outputs buffered per (token, rank) and summed in rank order, so that the order of arrival never shows. One matrix
  * product per expert over its gathered tokens.
  */
+#include <stdio.h>
+
 #include "forward/forward.h"
 
 enum { BATCH_MAX = MATMULS_MAX / 2 };
@@ -284,6 +286,18 @@ static void shared_expert(struct moe_run *run)
     fw->kernels->sigmoid(s->shared_scale, run->tokens);
 }
 
+/* The cache numbers MoE layers; people count all layers. */
+static void name_layer(berth_error *err, uint32_t layer)
+{
+    if (err == NULL || err->expert < 0) {
+        return;
+    }
+    char object[64];
+    int bytes = snprintf(object, sizeof object, "layer %u expert %d", (unsigned)layer, (int)err->expert);
+    error_at_object(err, object, bytes > 0 ? (size_t)bytes : 0);
+    error_at_expert(err, (int32_t)layer, err->expert);
+}
+
 berth_status forward_moe(struct forward *fw, uint32_t layer, const struct forward_chunk *chunk, berth_error *err)
 {
     const struct layer_weights *w = &fw->trunk->layers[layer];
@@ -305,7 +319,10 @@ berth_status forward_moe(struct forward *fw, uint32_t layer, const struct forwar
     }
     berth_status status = run_visit(run, unique, err);
     cache_visit_end(fw->cache);
-    TRY(status);
+    if (status != BERTH_OK) {
+        name_layer(err, layer);
+        return status;
+    }
     pool_for(fw->pool, run->tokens, 4, sum_range, run);
     return BERTH_OK;
 }
