@@ -1,0 +1,17 @@
+# Runs in a real memory cgroup. run_capped is also what the memory proof of whole models uses.
+add_executable(run_capped tests/memory/run_capped.c)
+add_executable(touch_memory tests/memory/touch_memory.c)
+add_executable(process_probe tests/memory/process_probe.c)
+target_link_libraries(process_probe PRIVATE berth_internal)
+foreach(tool run_capped touch_memory process_probe)
+  set_target_properties(${tool} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/memory)
+endforeach()
+# Sanitizers have memory of their own that no plan knows.
+if(NOT BERTH_ASAN AND NOT BERTH_TSAN)
+  add_executable(test_run_capped tests/memory/test_run_capped.c)
+  target_link_libraries(test_run_capped PRIVATE PkgConfig::CMOCKA)
+  target_compile_definitions(test_run_capped PRIVATE TOOLS_DIR="${CMAKE_BINARY_DIR}/tests/memory")
+  add_dependencies(test_run_capped run_capped touch_memory process_probe)
+  add_test(NAME memory_run_capped COMMAND test_run_capped)
+  set_tests_properties(memory_run_capped PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS memory)
+endif()
