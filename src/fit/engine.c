@@ -34,9 +34,13 @@ static berth_status layout_experts(struct arena lines[BERTH_LINE_COUNT], struct 
     if (spec->hparams.moe_layers == 0) {
         return BERTH_OK;
     }
-    TRY(expert_catalog(tables, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel, &out->catalog,
-                       &out->formats, err));
-    const struct catalog *catalog = arena_is_measuring(tables) ? &spec->catalog : &out->catalog;
+    struct catalog measured;
+    bool measuring = arena_is_measuring(tables);
+    out->catalog = ARENA_NEW(tables, struct catalog, 1);
+    TRY(arena_check(tables, "expert catalog", err));
+    TRY(expert_catalog(tables, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel,
+                       measuring ? &measured : out->catalog, &out->formats, err));
+    const struct catalog *catalog = measuring ? &spec->catalog : out->catalog;
     return cache_layout(tables, &lines[BERTH_LINE_SLOTS], catalog, &dims->slots, dims->policy, out->io, &out->cache,
                         err);
 }

@@ -23,7 +23,7 @@ struct engine {
     void *host; /* host_bytes, zero */
     struct trunk trunk;
     struct staging staging;
-    struct catalog catalog;
+    struct catalog *catalog; /* the cache keeps this address */
     struct expert_formats *formats;
     struct forward forward;
     struct io *io;
