@@ -93,9 +93,8 @@ static berth_status read_shard_inner(struct opening *o, const struct os_file *fi
     }
     shard->count = shard->count == 0 ? 1 : shard->count;
     if (shard->no >= shard->count || shard->count > CHECKPOINT_FILES_MAX) {
-        return error_set(err, BERTH_ERR_FORMAT,
-                         "the metadata says part %llu (from 0) of %llu; at most %d parts are read",
-                         (unsigned long long)shard->no, (unsigned long long)shard->count, CHECKPOINT_FILES_MAX);
+        return error_set(err, BERTH_ERR_FORMAT, "the metadata says part %llu of %llu; at most %d parts are read",
+                         (unsigned long long)shard->no + 1, (unsigned long long)shard->count, CHECKPOINT_FILES_MAX);
     }
     return BERTH_OK;
 }

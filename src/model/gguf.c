@@ -173,7 +173,8 @@ static berth_status scan_array(struct gguf_scan *scan, struct step *step, struct
     uint64_t bytes;
     /* A string takes 8 bytes at least: a count that cannot be true is refused here. */
     if (u64_mul_overflows(count, item_bytes == 0 ? 8 : item_bytes, &bytes) || bytes > scan->file_bytes - step->at) {
-        return place(error_set(err, BERTH_ERR_FORMAT, "an array of %llu items does not fit in the file (%llu bytes)",
+        return place(error_set(err, BERTH_ERR_FORMAT,
+                               "an array of %llu items does not fit in the file (%llu bytes): it is cut off or damaged",
                                (unsigned long long)count, (unsigned long long)scan->file_bytes),
                      err, key, at);
     }
