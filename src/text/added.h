@@ -34,9 +34,9 @@ berth_status added_layout(const struct build *build, struct added_entry *entries
 struct added_walk {
     const struct added *added;
     struct str text;
-    size_t from;       /* where plain text not handed out yet starts */
-    size_t scan;       /* where the search goes on */
-    int32_t held;      /* a token found behind plain text, handed out next; VOCAB_NONE */
+    size_t from;  /* where plain text not handed out yet starts */
+    size_t scan;  /* where the search goes on */
+    int32_t held; /* a token found behind plain text, handed out next; VOCAB_NONE */
     size_t held_end;
     bool want_special; /* false: special tokens are plain text */
 };

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 enum { ID_BITS = 21, SMALL_PIECE = 24 };
-static const uint64_t ID_MASK = (1u << ID_BITS) - 1;
 static const uint32_t NO_PAIR = UINT32_MAX;
 _Static_assert(VOCAB_IDS_MAX == 1 << ID_BITS, "three ids fit into 63 bits");
 
@@ -134,8 +133,7 @@ static uint32_t apply_small(const struct merges *merges, struct merge_symbol *sy
         symbols[best].id = merge_result(merges, symbols[best].pair);
         count--;
         memmove(&symbols[best + 1], &symbols[best + 2], (count - best - 1) * sizeof *symbols);
-        symbols[best].pair =
-            best + 1 < count ? find_pair(merges, symbols[best].id, symbols[best + 1].id) : NO_PAIR;
+        symbols[best].pair = best + 1 < count ? find_pair(merges, symbols[best].id, symbols[best + 1].id) : NO_PAIR;
         if (best > 0) {
             symbols[best - 1].pair = find_pair(merges, symbols[best - 1].id, symbols[best].id);
         }
@@ -154,9 +152,8 @@ struct merging {
 static void look_at_pair(struct merging *m, uint32_t at)
 {
     struct merge_symbol *symbol = &m->symbols[at];
-    symbol->pair = symbol->next < m->symbols_count
-                       ? find_pair(m->merges, symbol->id, m->symbols[symbol->next].id)
-                       : NO_PAIR;
+    symbol->pair =
+        symbol->next < m->symbols_count ? find_pair(m->merges, symbol->id, m->symbols[symbol->next].id) : NO_PAIR;
     if (symbol->pair != NO_PAIR) {
         assert(m->heap_count < 2 * m->symbols_count);
         heap_push(m->heap, &m->heap_count, (uint64_t)merge_rank(m->merges, symbol->pair) << 32 | at);

@@ -91,8 +91,8 @@ static bool normal_form(const struct normalize_scratch *scratch, struct str text
         at = end + 1;
     }
     if (compose) {
-        ptrdiff_t left = utf8proc_normalize_utf32(points, (ptrdiff_t)count,
-                                                  (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+        ptrdiff_t left =
+            utf8proc_normalize_utf32(points, (ptrdiff_t)count, (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
         count = left < 0 ? 0 : (size_t)left;
     }
     for (size_t i = 0; i < count; i++) {
@@ -149,8 +149,7 @@ static berth_status replace(const struct normalize_step *step, const struct norm
             *fits = sink_put(out, text.ptr + done, text.bytes - done);
             return BERTH_OK;
         }
-        if (!sink_put(out, text.ptr + done, start - done) ||
-            !sink_put(out, step->content.ptr, step->content.bytes)) {
+        if (!sink_put(out, text.ptr + done, start - done) || !sink_put(out, step->content.ptr, step->content.bytes)) {
             *fits = false;
             return BERTH_OK;
         }
@@ -182,7 +181,8 @@ static bool without_accents(struct str text, struct sink *out)
     for (size_t at = 0, length; at < text.bytes; at += length) {
         uint32_t point = unicode_next(text.ptr + at, text.bytes - at, &length);
         utf8proc_category_t category = utf8proc_category((int32_t)point);
-        bool mark = category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
+        bool mark =
+            category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
         if (!mark && !sink_put(out, text.ptr + at, length)) {
             return false;
         }
@@ -216,8 +216,8 @@ static bool squeeze(struct str text, struct sink *out)
     return true;
 }
 
-static berth_status run_step(const struct normalize_step *step, const struct normalize_scratch *scratch, struct str text,
-                             struct sink *out, bool *fits, berth_error *err)
+static berth_status run_step(const struct normalize_step *step, const struct normalize_scratch *scratch,
+                             struct str text, struct sink *out, bool *fits, berth_error *err)
 {
     switch (step->kind) {
     case NORMALIZE_NFC:
@@ -295,8 +295,7 @@ berth_status normalize_run(const struct normalize_step *steps, unsigned count, c
         bool fits = true;
         TRY(run_step(&steps[i], scratch, text, &sink, &fits, err));
         if (!fits) {
-            return error_set(err, BERTH_ERR_LIMIT,
-                             "the text grows past %llu bytes while it is normalised; break it up",
+            return error_set(err, BERTH_ERR_LIMIT, "the text grows past %llu bytes while it is normalised; break it up",
                              (unsigned long long)scratch->buffer_bytes);
         }
         text = (struct str){sink.ptr, sink.used};

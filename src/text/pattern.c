@@ -151,7 +151,8 @@ berth_status pattern_compile(const struct build *build, struct str source, struc
     uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | (has_references ? 0 : PCRE2_NO_AUTO_CAPTURE);
     int code;
     size_t offset;
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)translated.ptr, translated.bytes, options, &code, &offset, context);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)translated.ptr, translated.bytes, options, &code, &offset, context);
     TRY(arena_check(build->temp, "tokenizer", err));
     if (compiled == NULL) {
         return compile_failed(code, offset, source, err);
@@ -203,10 +204,11 @@ static berth_status match_failed(int code, size_t bytes, berth_error *err)
 {
     if (code == PCRE2_ERROR_MATCHLIMIT || code == PCRE2_ERROR_DEPTHLIMIT || code == PCRE2_ERROR_HEAPLIMIT ||
         code == PCRE2_ERROR_NOMEMORY) {
-        return error_set(err, BERTH_ERR_LIMIT,
-                         "the pre-tokenizer pattern needs more back-tracking than the %d KiB and the steps set aside for "
-                         "it, at a run of %llu bytes without a split; break the text up",
-                         HEAP_LIMIT_KIB, (unsigned long long)bytes);
+        return error_set(
+            err, BERTH_ERR_LIMIT,
+            "the pre-tokenizer pattern needs more back-tracking than the %d KiB and the steps set aside for "
+            "it, at a run of %llu bytes without a split; break the text up",
+            HEAP_LIMIT_KIB, (unsigned long long)bytes);
     }
     return error_set(err, BERTH_ERR_INTERNAL, "PCRE2 error %d while splitting text", code);
 }
@@ -232,7 +234,8 @@ berth_status pattern_walk_next(struct pattern_walk *walk, bool *found, size_t *s
             return error_set(err, BERTH_ERR_UNSUPPORTED, "a pre-tokenizer pattern matches backwards");
         }
         if (at[0] == at[1] && at[1] == walk->last_end) {
-            walk->from += walk->from < walk->subject.bytes ? character_bytes((unsigned char)walk->subject.ptr[walk->from]) : 1;
+            walk->from +=
+                walk->from < walk->subject.bytes ? character_bytes((unsigned char)walk->subject.ptr[walk->from]) : 1;
             continue;
         }
         *start = at[0];

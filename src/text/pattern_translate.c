@@ -127,7 +127,11 @@ static bool set_escape(struct translation *t, char item[80], bool *negative)
 {
     int c = peek(t, 1);
     int low = c | 0x20;
-    const char *known = low == 's' ? SPACE_ITEM : low == 'w' ? WORD_ITEM : low == 'h' ? HEX_ITEM : low == 'd' ? "\\p{Nd}" : NULL;
+    const char *known = low == 's'   ? SPACE_ITEM
+                        : low == 'w' ? WORD_ITEM
+                        : low == 'h' ? HEX_ITEM
+                        : low == 'd' ? "\\p{Nd}"
+                                     : NULL;
     if (peek(t, 0) != '\\' || c < 0) {
         return false;
     }
@@ -234,8 +238,9 @@ static berth_status class_items(struct translation *t, unsigned depth, bool nega
 /* The general categories partition the code points, so the complement of a union of them is a union of the others. */
 static bool complement_of_categories(const char *items, size_t bytes, char out[128])
 {
-    static const char *const minor[] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
-                                        "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
+    static const char *const minor[] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
+                                        "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc",
+                                        "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};
     enum { MINORS = sizeof minor / sizeof minor[0] };
     bool have[MINORS] = {false};
     size_t at = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF files do not carry their pre-tokenizer, only its name (tokenizer.ggml.pre). This table says what the names mean. */
+ * GGUF files do not carry their pre-tokenizer, only its name (tokenizer.ggml.pre). This table says what the names mean.
+ */
 #ifndef TEXT_PRETOKENIZERS_H
 #define TEXT_PRETOKENIZERS_H
 

@@ -66,7 +66,8 @@ void tokenizer_mark_ends(struct text *text, bool any)
                                        "[EOT]",
                                        "[EOS]",
                                        "[e~[",
-                                       "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+                                       "<\xef\xbd\x9c"
+                                       "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
     enum { ENDS = sizeof ends / sizeof ends[0], END = 4, RETURN = 5 };
     int32_t ids[ENDS];
     for (unsigned i = 0; i < ENDS; i++) {
@@ -370,9 +371,10 @@ berth_status text_encode(struct text *text, struct str input, unsigned flags, in
         return error_set(err, BERTH_ERR_ARGUMENT, "unknown tokenizer flags 0x%x", flags);
     }
     if (input.bytes > text->text_bytes_max) {
-        return error_set(err, BERTH_ERR_LIMIT,
-                         "the text has %llu bytes, at most %llu were planned for (text_bytes); break it up or plan more",
-                         (unsigned long long)input.bytes, (unsigned long long)text->text_bytes_max);
+        return error_set(
+            err, BERTH_ERR_LIMIT,
+            "the text has %llu bytes, at most %llu were planned for (text_bytes); break it up or plan more",
+            (unsigned long long)input.bytes, (unsigned long long)text->text_bytes_max);
     }
     struct encoder encoder = {.text = text, .ids = ids, .cap = cap};
     bool around = (flags & BERTH_TOKENIZE_BOS) != 0;

@@ -313,9 +313,9 @@ static berth_status build_gpt2(const struct build *build, const struct meta *met
     (void)meta_str(meta, STR("tokenizer.ggml.pre"), &name);
     const struct pretokenizers_row *row = pretokenizers_find(name);
     if (row == NULL) {
-        berth_status status = error_set(err, BERTH_ERR_UNSUPPORTED,
-                                        "tokenizer.ggml.pre \"%.*s\" is not a pre-tokenizer this version knows",
-                                        STR_ARG(name));
+        berth_status status =
+            error_set(err, BERTH_ERR_UNSUPPORTED,
+                      "tokenizer.ggml.pre \"%.*s\" is not a pre-tokenizer this version knows", STR_ARG(name));
         error_at_object(err, name.ptr, name.bytes);
         return status;
     }
@@ -334,8 +334,7 @@ static berth_status build_gpt2(const struct build *build, const struct meta *met
     return BERTH_OK;
 }
 
-static berth_status build_llama(const struct build *build, const struct meta *meta, struct text *text,
-                                berth_error *err)
+static berth_status build_llama(const struct build *build, const struct meta *meta, struct text *text, berth_error *err)
 {
     bool space_prefix = true;
     bool squeeze = false;
@@ -409,8 +408,8 @@ berth_status tokenizer_gguf_build(const struct build *build, const struct checkp
     bool gemma4 = str_is(model, "gemma4");
     if (!gpt2 && !llama && !gemma4) {
         berth_status status =
-            error_set(err, BERTH_ERR_UNSUPPORTED, "tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama and gemma4 are)",
-                      STR_ARG(model));
+            error_set(err, BERTH_ERR_UNSUPPORTED,
+                      "tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama and gemma4 are)", STR_ARG(model));
         error_at_object(err, model.ptr, model.bytes);
         return status;
     }

@@ -11,9 +11,9 @@
 struct scan {
     struct json vocab, merges; /* at the first token of the value */
     bool has_vocab, has_merges;
-    uint32_t entries;       /* of vocab */
+    uint32_t entries; /* of vocab */
     uint64_t merges_count;
-    int64_t last_id;        /* largest id */
+    int64_t last_id; /* largest id */
     uint64_t spelling_bytes;
     struct str unknown;
     bool byte_fallback, fuse_unknown, ignore_merges;
@@ -367,8 +367,8 @@ static berth_status read_vocab(const struct build *build, const struct scan *sca
 static berth_status bad_merge(const struct json *at, uint64_t number, const char *what, struct str token,
                               berth_error *err)
 {
-    berth_status status = error_set(err, BERTH_ERR_FORMAT, "merge %llu %s \"%.*s\"", (unsigned long long)number, what,
-                                    STR_ARG(token));
+    berth_status status =
+        error_set(err, BERTH_ERR_FORMAT, "merge %llu %s \"%.*s\"", (unsigned long long)number, what, STR_ARG(token));
     error_at_offset(err, at->token.offset);
     return status;
 }
@@ -405,8 +405,7 @@ static berth_status read_merge(const struct scan *scan, struct json *at, uint64_
     return json_next(at) == JSON_ARRAY_END ? BERTH_OK : json_read_wrong(at, "a merge", "an array of two strings", err);
 }
 
-static berth_status read_merges(const struct build *build, const struct scan *scan, struct text *text,
-                                berth_error *err)
+static berth_status read_merges(const struct build *build, const struct scan *scan, struct text *text, berth_error *err)
 {
     TRY(merges_layout(build, scan->merges_count, &text->merges, err));
     struct json at = scan->merges;
@@ -425,11 +424,12 @@ static berth_status read_merges(const struct build *build, const struct scan *sc
         int32_t right_id = vocab_find(&text->vocab, right);
         int32_t result = vocab_find_joined(&text->vocab, left, right);
         if (left_id == VOCAB_NONE || right_id == VOCAB_NONE) {
-            return bad_merge(&at, number - 1, "names a token that is not in the vocabulary:",
-                             left_id == VOCAB_NONE ? left : right, err);
+            return bad_merge(&at, number - 1,
+                             "names a token that is not in the vocabulary:", left_id == VOCAB_NONE ? left : right, err);
         }
         if (result == VOCAB_NONE) {
-            return bad_merge(&at, number - 1, "makes a token that is not in the vocabulary, out of its second half", right, err);
+            return bad_merge(&at, number - 1, "makes a token that is not in the vocabulary, out of its second half",
+                             right, err);
         }
         /* Text must not turn into a control token by way of merges. */
         if ((text->vocab.flags[result] & VOCAB_SPECIAL) == 0) {

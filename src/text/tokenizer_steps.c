@@ -3,8 +3,7 @@
  * is an object with a "type"; a type that is not known is refused by name, for guessing would give other tokens. */
 #include "text/tokenizer_json.h"
 
-static const char gpt2_pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static berth_status type_of(const struct build *build, const struct json *at, const char *what, struct str *type,
                             berth_error *err)
@@ -103,7 +102,7 @@ static berth_status read_normalize(const struct reading *reading, const struct j
         if (!str_is(type, kinds[i].type)) {
             continue;
         }
-        struct normalize_step *step;
+        struct normalize_step *step = NULL;
         struct str text = {"", 0};
         TRY(add_normalize(reading->text, &step, err));
         step->kind = kinds[i].kind;
@@ -185,7 +184,7 @@ static berth_status add_pretokenize(struct text *text, enum pretokenize_kind kin
 static berth_status add_split(const struct reading *reading, const char *pattern, enum split_behavior behavior,
                               bool invert, berth_error *err)
 {
-    struct pretokenize_step *step;
+    struct pretokenize_step *step = NULL;
     TRY(add_pretokenize(reading->text, PRETOKENIZE_SPLIT, &step, err));
     step->behavior = behavior;
     step->invert = invert;
@@ -209,7 +208,7 @@ static berth_status read_behavior(const struct build *build, const struct json *
 
 static berth_status read_split(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct pretokenize_step *step;
+    struct pretokenize_step *step = NULL;
     TRY(add_pretokenize(reading->text, PRETOKENIZE_SPLIT, &step, err));
     TRY(read_behavior(reading->build, at, &step->behavior, err));
     step->invert = json_read_flag(at, "invert", false);
@@ -218,7 +217,7 @@ static berth_status read_split(const struct reading *reading, const struct json 
 
 static berth_status read_byte_level(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct pretokenize_step *step;
+    struct pretokenize_step *step = NULL;
     if (json_read_flag(at, "add_prefix_space", true)) {
         TRY(add_pretokenize(reading->text, PRETOKENIZE_SPACE_PREFIX, &step, err));
     }
@@ -246,7 +245,7 @@ static berth_status read_prepend_scheme(const struct build *build, const struct 
 
 static berth_status read_metaspace(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct pretokenize_step *step;
+    struct pretokenize_step *step = NULL;
     struct str replacement;
     TRY(add_pretokenize(reading->text, PRETOKENIZE_METASPACE, &step, err));
     TRY(json_read_text(reading->build, at, "replacement", &replacement, err));
@@ -275,7 +274,7 @@ static berth_status read_punctuation(const struct reading *reading, const struct
 
 static berth_status read_delimiter(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct pretokenize_step *step;
+    struct pretokenize_step *step = NULL;
     struct str delimiter;
     TRY(json_read_text(reading->build, at, "delimiter", &delimiter, err));
     TRY(add_pretokenize(reading->text, PRETOKENIZE_SPLIT, &step, err));
@@ -544,7 +543,8 @@ berth_status tokenizer_steps_read(const struct build *build, const struct tokeni
     const struct decode *decode = &text->decode;
     if (decode->kind == DECODE_BYTE_LEVEL &&
         (decode->byte_fallback || decode->replace.bytes != 0 || decode->metaspace.bytes != 0)) {
-        return error_set(err, BERTH_ERR_UNSUPPORTED, "a decoder that mixes ByteLevel with other steps is not supported");
+        return error_set(err, BERTH_ERR_UNSUPPORTED,
+                         "a decoder that mixes ByteLevel with other steps is not supported");
     }
     return BERTH_OK;
 }

@@ -15,8 +15,8 @@ enum {
     VOCAB_NONE = -1
 };
 
-enum {                  /* flags of a token */
-       VOCAB_USED = 1,  /* the id exists */
+enum {                    /* flags of a token */
+       VOCAB_USED = 1,    /* the id exists */
        VOCAB_SPECIAL = 2, /* control token: dropped from output, not found in text unless asked */
        VOCAB_BYTE = 4,    /* <0xNN> */
        VOCAB_END = 8,     /* ends generation */
