@@ -12,7 +12,12 @@ static const char *const line_names[BERTH_LINE_COUNT] = {"trunk", "kv",     "sta
 
 /* Prefill chunks that the automatic choice tries, largest first. */
 static const uint32_t chunk_rows[] = {512, 256, 128, 64, 32, 16, 8};
-enum { CHUNK_ROWS = sizeof chunk_rows / sizeof chunk_rows[0], CTX_DEFAULT = 4096, IO_THREADS_DEFAULT = 4 };
+enum {
+    CHUNK_ROWS = sizeof chunk_rows / sizeof chunk_rows[0],
+    CHUNK_FULL = 64,
+    CTX_DEFAULT = 4096,
+    IO_THREADS_DEFAULT = 4
+};
 
 const char *berth_line_name(berth_line line)
 {
@@ -169,12 +174,12 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The largest chunk with which `bytes` of slots still fit; 0: none. */
-static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t *chunk)
+/* The largest chunk, not under `least`, with which `bytes` of slots still fit; 0: none. */
+static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t least, uint32_t *chunk)
 {
     uint32_t asked = s->request->config->chunk_tokens;
     *chunk = 0;
-    for (int i = 0; i < CHUNK_ROWS && *chunk == 0; i++) {
+    for (int i = 0; i < CHUNK_ROWS && *chunk == 0 && (asked > 0 || chunk_rows[i] >= least); i++) {
         s->dims.chunk_tokens = chunk_limit(s, asked > 0 ? asked : chunk_rows[i]);
         uint64_t total = 0;
         TRY(total_with(s, bytes, &total));
@@ -186,17 +191,18 @@ static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t *chunk
     return BERTH_OK;
 }
 
-/* Chunk first wants two cycles of slots beside it, then one, then only what the neediest layer must have. */
+/* The chunk is the largest with which every expert stays resident (if one of at least CHUNK_FULL does), otherwise the
+ * largest beside two cycles of slots, then one, then what the neediest layer must have. */
 static berth_status choose(struct solver *s)
 {
     const struct catalog *catalog = &s->spec->catalog;
     uint64_t all = catalog_all_bytes(catalog);
     uint64_t hard = catalog_hard_floor_bytes(catalog);
-    uint64_t wants[3] = {min_u64(all, 2 * catalog_cycle_bytes(catalog)), min_u64(all, catalog_cycle_bytes(catalog)),
-                         hard};
-    for (int i = 0; i < 3; i++) {
+    uint64_t cycle = catalog_cycle_bytes(catalog);
+    uint64_t wants[4] = {all, min_u64(all, 2 * cycle), min_u64(all, cycle), hard};
+    for (int i = 0; i < 4; i++) {
         uint32_t chunk = 0;
-        TRY(chunk_with(s, wants[i], &chunk));
+        TRY(chunk_with(s, wants[i], i == 0 ? CHUNK_FULL : 0, &chunk));
         if (chunk > 0) {
             s->dims.chunk_tokens = chunk;
             return fill_slots(s, wants[i]);
@@ -205,12 +211,14 @@ static berth_status choose(struct solver *s)
     return error_set(s->err, BERTH_ERR_INTERNAL, "a plan at the hard floor does not fit a budget above it");
 }
 
-/* Floors at the smallest chunk. */
+/* Floors at the smallest chunk, full at the smallest that full residency accepts. */
 static berth_status floors(struct solver *s, berth_plan *plan)
 {
     const struct catalog *catalog = &s->spec->catalog;
-    s->dims.chunk_tokens = least_chunk(s);
+    uint32_t asked = s->request->config->chunk_tokens;
+    s->dims.chunk_tokens = chunk_limit(s, asked > 0 ? asked : CHUNK_FULL);
     TRY(total_with(s, catalog_all_bytes(catalog), &plan->full_bytes));
+    s->dims.chunk_tokens = least_chunk(s);
     TRY(total_with(s, catalog_cycle_bytes(catalog), &plan->floor_bytes));
     TRY(total_with(s, catalog_hard_floor_bytes(catalog), &plan->hard_floor_bytes));
     uint64_t open = open_bytes(s);
