@@ -182,7 +182,7 @@ berth_status os_file_read(const struct os_file *file, uint64_t offset, uint64_t 
     }
     if (file->direct) {
         if (offset % OS_DIRECT_ALIGN != 0 || (uintptr_t)buffer % OS_DIRECT_ALIGN != 0) {
-            assert(!"direct reads are aligned");
+            assert(false && "direct reads are aligned");
             return error_set(err, BERTH_ERR_INTERNAL, "direct read with a misaligned offset or buffer");
         }
         room = (bytes + (OS_DIRECT_ALIGN - 1)) & ~(uint64_t)(OS_DIRECT_ALIGN - 1);

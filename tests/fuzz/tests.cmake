@@ -1,0 +1,17 @@
+# Every tests/fuzz/fuzz_<what>.c is one target over tests/fuzz/corpus/<what>/. With BERTH_FUZZ (clang) it is a libFuzzer
+# program; otherwise the driver replays the corpus and a fixed number of mutations as a plain test, also under sanitizers.
+file(GLOB BERTH_FUZZERS CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+foreach(source ${BERTH_FUZZERS})
+  get_filename_component(name ${source} NAME_WE)
+  string(REPLACE "fuzz_" "" what ${name})
+  if(BERTH_FUZZ)
+    add_executable(${name} ${source})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${source} tests/fuzz/driver.c)
+    add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${what} --mutations 20000)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS unit)
+  endif()
+  target_link_libraries(${name} PRIVATE berth_internal)
+endforeach()
+set_source_files_properties(tests/fuzz/driver.c PROPERTIES COMPILE_DEFINITIONS _POSIX_C_SOURCE=200809L)
