@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ * berth convert: any supported checkpoint to GGUF. berth random: a random-weight checkpoint in a published shape. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/verbs.h"
+#include "common/host.h"
+#include "common/progress.h"
+#include "common/report.h"
+#include "common/sizes.h"
+#include "tool.h"
+
+struct convert_options {
+    const char *in_path, *out_path, *type;
+    uint64_t split_bytes, buffer_bytes;
+    uint32_t alignment, threads;
+    bool overwrite, quiet;
+    /* random */
+    const char *shape;
+    uint32_t layers, experts;
+    uint64_t seed;
+    bool spread;
+};
+
+#define AT(field) offsetof(struct convert_options, field)
+
+static const struct arg_option output_rows[] = {
+    {.name = "type", .type = ARG_TEXT, .offset = AT(type), .value = "TYPE", .help = "f32, f16, bf16 or q8_0"},
+    {.name = "split",
+     .type = ARG_SIZE,
+     .offset = AT(split_bytes),
+     .value = "SIZE",
+     .low = 1 << 20,
+     .help = "parts of about this size, OUT-00001-of-0000N.gguf"},
+    {.name = "align",
+     .type = ARG_U32,
+     .offset = AT(alignment),
+     .value = "N",
+     .low = 8,
+     .high = 1 << 20,
+     .help = "alignment of tensors in bytes (default 32;\n4096 puts experts on page boundaries)"},
+    {.name = "threads", .type = ARG_U32, .offset = AT(threads), .value = "N", .low = 1, .high = 256, .help = "threads"},
+    {.name = "buffer",
+     .type = ARG_SIZE,
+     .offset = AT(buffer_bytes),
+     .value = "SIZE",
+     .low = 1 << 20,
+     .help = "working memory (default 64MiB)"},
+    {.name = "overwrite", .type = ARG_FLAG, .offset = AT(overwrite), .help = "replace an existing OUT"},
+    {.name = "quiet", .letter = 'q', .type = ARG_FLAG, .offset = AT(quiet), .help = "no progress, no summary"},
+};
+enum { OUTPUT_ROWS = sizeof output_rows / sizeof output_rows[0] };
+
+static const struct arg_option random_rows[] = {
+    {.name = "shape",
+     .type = ARG_TEXT,
+     .offset = AT(shape),
+     .value = "NAME",
+     .help = "published shape, such as qwen3-30b-a3b, olmoe, mixtral"},
+    {.name = "layers",
+     .type = ARG_U32,
+     .offset = AT(layers),
+     .value = "N",
+     .low = 1,
+     .high = 1024,
+     .help = "layers (default: the shape's)"},
+    {.name = "experts",
+     .type = ARG_U32,
+     .offset = AT(experts),
+     .value = "N",
+     .low = 1,
+     .high = 65535,
+     .help = "experts a layer (default: the shape's)"},
+    {.name = "seed", .type = ARG_U64, .offset = AT(seed), .value = "S", .help = "seed of the weights (default 0)"},
+    {.name = "spread", .type = ARG_FLAG, .offset = AT(spread), .help = "routing spreads over all experts"},
+};
+
+static const struct arg_group convert_groups[] = {{"Options", output_rows, OUTPUT_ROWS, 0}};
+static const struct arg_group random_groups[] = {
+    {"Model", random_rows, sizeof random_rows / sizeof random_rows[0], 0},
+    {"Output", output_rows, OUTPUT_ROWS, 0},
+};
+static const struct arg_positional convert_positionals[] = {{"IN", AT(in_path), false}, {"OUT", AT(out_path), false}};
+static const struct arg_positional random_positionals[] = {{"OUT", AT(out_path), false}};
+
+static const struct arg_spec convert_spec = {
+    .verb = "convert",
+    .synopsis = "IN OUT --type f32|f16|bf16|q8_0 [--split SIZE] [--align N] [--overwrite]",
+    .summary = "Convert a checkpoint to GGUF.",
+    .details =
+        "IN is a GGUF file or a Hugging Face directory. Norms, biases and routers stay f32. OUT appears only when it\n"
+        "is complete.",
+    .positionals = convert_positionals,
+    .positionals_count = 2,
+    .groups = convert_groups,
+    .groups_count = 1,
+};
+
+static const struct arg_spec random_spec = {
+    .verb = "random",
+    .synopsis = "OUT --shape NAME --type f32|f16|bf16|q8_0 [--layers N] [--experts N] [--seed S]",
+    .summary = "Write a random-weight GGUF in a published shape, for tests and benchmarks.",
+    .positionals = random_positionals,
+    .positionals_count = 1,
+    .groups = random_groups,
+    .groups_count = 2,
+};
+
+static bool on_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    progress_update(user, what, done, total, PROGRESS_BYTES);
+    return !host_interrupted();
+}
+
+static void on_log(void *user, berth_log_level level, const char *text)
+{
+    progress_end(user);
+    if (level == BERTH_LOG_WARN) {
+        fprintf(stderr, "berth: warning: %s\n", text);
+    }
+}
+
+static int finish(const char *verb, const struct convert_options *options, berth_status status, const berth_error *err,
+                  uint64_t start_ns)
+{
+    if (status == BERTH_ERR_CANCELLED && host_interrupted()) {
+        report_failure(verb, "interrupted; nothing was left behind");
+        return host_interrupt_code();
+    }
+    if (status != BERTH_OK) {
+        return report_error(verb, err);
+    }
+    uint64_t bytes;
+    if (!options->quiet) {
+        char size[FORMAT_MAX];
+        char time[FORMAT_MAX];
+        time_format((double)(host_now_ns() - start_ns) * 1e-9, time);
+        if (options->split_bytes == 0 && host_file_size(options->out_path, &bytes)) {
+            fprintf(stderr, "berth: wrote %s, %s in %s\n", options->out_path, size_format(bytes, size), time);
+        } else {
+            fprintf(stderr, "berth: wrote %s in %s\n", options->out_path, time);
+        }
+    }
+    return EXIT_OK;
+}
+
+static tool_convert settings_of(const struct convert_options *options, struct progress *progress)
+{
+    progress_begin(progress, options->quiet);
+    host_catch_interrupts();
+    return (tool_convert){
+        .type = options->type,
+        .split_bytes = options->split_bytes,
+        .alignment = options->alignment,
+        .threads = options->threads,
+        .buffer_bytes = options->buffer_bytes,
+        .overwrite = options->overwrite,
+        .progress = on_progress,
+        .progress_user = progress,
+        .log = on_log,
+        .log_user = progress,
+    };
+}
+
+static int run_convert(int argc, char **argv)
+{
+    struct convert_options options = {0};
+    int code;
+    if (!report_args(&convert_spec, argc, argv, &options, &code)) {
+        return code;
+    }
+    if (options.type == NULL) {
+        return report_usage("convert", "--type is missing");
+    }
+    struct progress progress;
+    tool_convert settings = settings_of(&options, &progress);
+    uint64_t start = host_now_ns();
+    berth_error err;
+    berth_status status = tool_convert_run(options.in_path, options.out_path, &settings, &err);
+    progress_end(&progress);
+    return finish("convert", &options, status, &err, start);
+}
+
+static int run_random(int argc, char **argv)
+{
+    struct convert_options options = {0};
+    int code;
+    if (!report_args(&random_spec, argc, argv, &options, &code)) {
+        return code;
+    }
+    if (options.type == NULL || options.shape == NULL) {
+        return report_usage("random", "%s is missing", options.shape == NULL ? "--shape" : "--type");
+    }
+    struct progress progress;
+    tool_convert settings = settings_of(&options, &progress);
+    tool_random model = {
+        .shape = options.shape,
+        .layers = options.layers,
+        .experts = options.experts,
+        .seed = options.seed,
+        .spread = options.spread,
+    };
+    uint64_t start = host_now_ns();
+    berth_error err;
+    berth_status status = tool_random_run(options.out_path, &model, &settings, &err);
+    progress_end(&progress);
+    return finish("random", &options, status, &err, start);
+}
+
+const struct verb verb_convert = {"convert", &convert_spec, run_convert, false};
+const struct verb verb_random = {"random", &random_spec, run_random, true};

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ * berth fit: the memory plan of a model, from its headers alone. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+#include "common/engine.h"
+#include "common/plan_out.h"
+#include "common/report.h"
+#include "common/sizes.h"
+#include "tool.h"
+
+struct fit_options {
+    struct model_options model;
+    bool json;
+};
+
+#define AT(field) offsetof(struct fit_options, field)
+
+static const struct arg_option output_rows[] = {
+    {.name = "json", .type = ARG_FLAG, .offset = AT(json), .help = "print the plan as JSON"},
+};
+
+static const struct arg_group groups[] = {
+    {"Plan", plan_option_rows, PLAN_OPTIONS, AT(model)},
+    {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
+    {"Output", output_rows, 1, 0},
+};
+
+static const struct arg_positional positionals[] = {{"MODEL", AT(model.path), false}};
+
+static const struct arg_spec spec = {
+    .verb = "fit",
+    .synopsis = "MODEL [--budget SIZE] [--ctx N] [--chunk N] [--kv f16|f32] [--json]",
+    .summary = "Show the memory plan of a model and whether it fits.",
+    .details =
+        "MODEL is a GGUF file (the first part of a split one) or a Hugging Face directory. Only headers are read.\n"
+        "Exit status: 0 fits, 3 does not fit, 1 failure, 2 usage.",
+    .positionals = positionals,
+    .positionals_count = 1,
+    .groups = groups,
+    .groups_count = sizeof groups / sizeof groups[0],
+};
+
+/* A change of options that would help, found by planning with it. */
+struct advice {
+    char option[48];
+    uint64_t hard_floor_bytes;
+    bool fits;
+};
+enum { ADVICE_MAX = 4 };
+
+struct fit {
+    const struct model_options *options;
+    struct tool_summary model;
+    berth_plan plan;
+    struct advice advice[ADVICE_MAX];
+    uint32_t advice_count;
+};
+
+/* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
+static int plan_with(const struct model_options *options, berth_plan *plan)
+{
+    berth_model_config config;
+    struct engine_needs needs = {0};
+    int code = engine_config("fit", options, &needs, &config);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    *plan = BERTH_PLAN_INIT;
+    berth_error err;
+    if (berth_plan_memory(options->path, &config, plan, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    return EXIT_OK;
+}
+
+/* The library's largest context assumes this plan's app line; a larger context needs a larger one. */
+static int settle_ctx_max(struct fit *fit)
+{
+    enum { ROUNDS = 8 };
+    struct model_options options = *fit->options;
+    for (int round = 0; round < ROUNDS && fit->plan.ctx_max_tokens > fit->plan.ctx_tokens; round++) {
+        berth_plan larger;
+        options.ctx_tokens = fit->plan.ctx_max_tokens;
+        int code = plan_with(&options, &larger);
+        if (code != EXIT_OK || larger.fits) {
+            return code;
+        }
+        fit->plan.ctx_max_tokens =
+            larger.ctx_max_tokens < options.ctx_tokens ? larger.ctx_max_tokens : options.ctx_tokens - 1;
+    }
+    return EXIT_OK;
+}
+
+static int advise(struct fit *fit, const struct model_options *changed, const char *option)
+{
+    berth_plan plan;
+    int code = plan_with(changed, &plan);
+    if (code == EXIT_OK && plan.hard_floor_bytes < fit->plan.hard_floor_bytes && fit->advice_count < ADVICE_MAX) {
+        struct advice *advice = &fit->advice[fit->advice_count++];
+        snprintf(advice->option, sizeof advice->option, "%s", option);
+        advice->hard_floor_bytes = plan.hard_floor_bytes;
+        advice->fits = plan.fits;
+    }
+    return code;
+}
+
+/* Tries one change at a time, then all of them. */
+static int find_advice(struct fit *fit)
+{
+    enum { SMALL_CTX = 512, SMALL_CHUNK = 16 };
+    struct model_options all = *fit->options;
+    struct model_options one = *fit->options;
+    char option[48];
+    int code = EXIT_OK;
+    uint32_t ctx = fit->plan.ctx_max_tokens > 0 && fit->plan.ctx_max_tokens < fit->plan.ctx_tokens
+                       ? fit->plan.ctx_max_tokens
+                       : SMALL_CTX;
+    if (ctx < fit->plan.ctx_tokens) {
+        one.ctx_tokens = all.ctx_tokens = ctx;
+        snprintf(option, sizeof option, "--ctx %" PRIu32, ctx);
+        code = advise(fit, &one, option);
+    }
+    if (code == EXIT_OK && fit->plan.kv_type == BERTH_KV_F32) {
+        one = *fit->options;
+        one.kv = all.kv = BERTH_KV_F16;
+        code = advise(fit, &one, "--kv f16");
+    }
+    if (code == EXIT_OK && fit->plan.chunk_tokens > SMALL_CHUNK) {
+        one = *fit->options;
+        one.chunk_tokens = all.chunk_tokens = SMALL_CHUNK;
+        snprintf(option, sizeof option, "--chunk %d", SMALL_CHUNK);
+        code = advise(fit, &one, option);
+    }
+    if (code == EXIT_OK && fit->advice_count > 1) {
+        code = advise(fit, &all, "all of these");
+    }
+    return code;
+}
+
+static void print_text(const struct fit *fit)
+{
+    const struct tool_summary *model = &fit->model;
+    char count[FORMAT_MAX];
+    char bytes[FORMAT_MAX];
+    printf("%s: %s, %s, %s parameters, %s on disk\n", model->name[0] != '\0' ? model->name : fit->options->path,
+           model->family, model->format, count_format(model->parameters, count),
+           size_format(model->tensor_bytes, bytes));
+    printf("context %" PRIu32 ", chunk %" PRIu32 ", KV %s, %" PRIu32 " threads\n\n", fit->plan.ctx_tokens,
+           fit->plan.chunk_tokens, plan_kv_name(fit->plan.kv_type), fit->plan.threads);
+    plan_print(&fit->plan, stdout);
+    if (fit->plan.fits) {
+        return;
+    }
+    printf("\nWhat would help:\n  --budget %" PRIu64 " is the smallest that runs (%s)\n", fit->plan.hard_floor_bytes,
+           size_format(fit->plan.hard_floor_bytes, bytes));
+    for (uint32_t i = 0; i < fit->advice_count; i++) {
+        const struct advice *advice = &fit->advice[i];
+        printf("  %s lowers that to %s%s\n", advice->option, size_format(advice->hard_floor_bytes, bytes),
+               advice->fits ? ", which fits" : "");
+    }
+}
+
+static void print_json(const struct fit *fit)
+{
+    const struct tool_summary *model = &fit->model;
+    struct json_out json;
+    json_out_begin(&json, stdout);
+    json_out_object(&json, NULL);
+    json_out_object(&json, "model");
+    json_out_string(&json, "path", fit->options->path);
+    json_out_string(&json, "name", model->name);
+    json_out_string(&json, "family", model->family);
+    json_out_string(&json, "format", model->format);
+    json_out_u64(&json, "parameters", model->parameters);
+    json_out_u64(&json, "tensor_bytes", model->tensor_bytes);
+    json_out_u64(&json, "ctx_max", model->ctx_max_tokens);
+    json_out_close(&json);
+    json_out_string(&json, "engine", "berth");
+    json_out_string(&json, "verdict", !fit->plan.fits ? "no-fit" : fit->plan.cached ? "fits" : "fits-uncached");
+    plan_json(&json, "plan", &fit->plan);
+    json_out_array(&json, "advice", false);
+    for (uint32_t i = 0; i < fit->advice_count; i++) {
+        json_out_object(&json, NULL);
+        json_out_string(&json, "option", fit->advice[i].option);
+        json_out_u64(&json, "hard_floor_bytes", fit->advice[i].hard_floor_bytes);
+        json_out_bool(&json, "fits", fit->advice[i].fits);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    json_out_close(&json);
+    json_out_end(&json);
+}
+
+static int run(int argc, char **argv)
+{
+    struct fit_options options = {0};
+    int code;
+    if (!report_args(&spec, argc, argv, &options, &code)) {
+        return code;
+    }
+    struct fit fit = {.options = &options.model};
+    tool_checkpoint *checkpoint;
+    berth_error err;
+    if (tool_open(options.model.path, &checkpoint, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    tool_summarise(checkpoint, &fit.model);
+    tool_close(checkpoint);
+    code = plan_with(&options.model, &fit.plan);
+    if (code == EXIT_OK) {
+        code = settle_ctx_max(&fit);
+    }
+    if (code == EXIT_OK && !fit.plan.fits) {
+        code = find_advice(&fit);
+    }
+    if (code != EXIT_OK) {
+        return code;
+    }
+    if (options.json) {
+        print_json(&fit);
+    } else {
+        print_text(&fit);
+    }
+    return fit.plan.fits ? EXIT_OK : EXIT_NO_FIT;
+}
+
+const struct verb verb_fit = {"fit", &spec, run, false};

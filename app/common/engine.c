@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/engine.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/host.h"
+#include "common/report.h"
+#include "tool.h"
+
+static const struct arg_choice kv_choices[] = {{"f16", BERTH_KV_F16}, {"f32", BERTH_KV_F32}, {NULL, 0}};
+static const struct arg_choice isa_choices[] = {{"auto", BERTH_ISA_AUTO}, {"ref", BERTH_ISA_REF},
+                                                {"avx2", BERTH_ISA_AVX2}, {"avx512", BERTH_ISA_AVX512},
+                                                {"neon", BERTH_ISA_NEON}, {NULL, 0}};
+
+#define AT(field) offsetof(struct model_options, field)
+
+const struct arg_option plan_option_rows[PLAN_OPTIONS] = {
+    {.name = "budget",
+     .type = ARG_BUDGET,
+     .offset = AT(budget_bytes),
+     .value = "SIZE",
+     .help = "memory ceiling of the whole process: 8GiB, 500MB,\nbytes, or auto (default: what the machine has free)"},
+    {.name = "ctx",
+     .type = ARG_U32,
+     .offset = AT(ctx_tokens),
+     .value = "N",
+     .low = 1,
+     .high = 1u << 30,
+     .help = "context in tokens (default: the model's, at most 4096)"},
+    {.name = "chunk",
+     .type = ARG_U32,
+     .offset = AT(chunk_tokens),
+     .value = "N",
+     .low = 1,
+     .high = 1u << 20,
+     .help = "tokens of a prompt that are computed together\n(default: the most that leaves room for experts)"},
+    {.name = "kv", .type = ARG_CHOICE, .offset = AT(kv), .choices = kv_choices, .help = "KV cache type (default f16)"},
+};
+
+const struct arg_option machine_option_rows[MACHINE_OPTIONS] = {
+    {.name = "threads",
+     .type = ARG_U32,
+     .offset = AT(threads),
+     .value = "N",
+     .low = 1,
+     .high = 256,
+     .help = "compute threads (default: the CPUs this process may use)"},
+    {.name = "io-threads",
+     .type = ARG_U32,
+     .offset = AT(io_threads),
+     .value = "N",
+     .low = 1,
+     .high = 64,
+     .help = "reader threads (default 4)"},
+    {.name = "isa",
+     .type = ARG_CHOICE,
+     .offset = AT(isa),
+     .choices = isa_choices,
+     .help = "kernel row (default auto; all give the same result)"},
+    {.name = "io", .type = ARG_TEXT, .offset = AT(io), .value = "NAME", .help = "I/O engine: pread, buffered"},
+    {.name = "policy",
+     .type = ARG_TEXT,
+     .offset = AT(policy),
+     .value = "NAME",
+     .help = "eviction policy of the expert cache (default lru)"},
+};
+
+const struct arg_option talk_option_rows[TALK_OPTIONS] = {
+    {.name = "quiet", .letter = 'q', .type = ARG_FLAG, .offset = AT(quiet), .help = "no progress, no summary"},
+    {.name = "verbose",
+     .letter = 'v',
+     .type = ARG_FLAG,
+     .offset = AT(verbose),
+     .help = "show what the library reports"},
+};
+
+/* Heap bookkeeping, stdio buffers, the program's own small objects. */
+enum { BASE_BYTES = 512 * 1024, TEXT_MIN_BYTES = 64 * 1024, CTX_DEFAULT = 4096 };
+enum { MEASURE_MAX_BYTES = 128 << 20 };
+
+uint64_t engine_text_bytes(uint32_t ctx_tokens)
+{
+    uint64_t bytes = (uint64_t)ctx_tokens * 8;
+    return bytes > TEXT_MIN_BYTES ? bytes : TEXT_MIN_BYTES;
+}
+
+/* Prompt text, the same text with its markup, ids of the sequence and of the answer, the sampler. */
+static uint64_t own_bytes(uint32_t ctx_tokens, uint32_t vocab, uint64_t text_bytes)
+{
+    berth_sampler_config sampler = BERTH_SAMPLER_CONFIG_INIT;
+    sampler.temperature = 1;
+    sampler.top_k = 40;
+    sampler.top_p = 0.9f;
+    sampler.min_p = 0.1f;
+    sampler.repeat_penalty = 1.1f;
+    sampler.penalty_last = ctx_tokens;
+    return BASE_BYTES + 2 * text_bytes + (uint64_t)ctx_tokens * 2 * sizeof(int32_t) +
+           berth_sampler_bytes(vocab, &sampler);
+}
+
+int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
+                  berth_model_config *config)
+{
+    tool_shape shape;
+    berth_error err;
+    if (tool_read_shape(options->path, &shape, &err) != BERTH_OK) {
+        return report_error(verb, &err);
+    }
+    uint32_t ctx = options->ctx_tokens;
+    if (ctx == 0) {
+        ctx = shape.ctx_max_tokens < CTX_DEFAULT ? shape.ctx_max_tokens : CTX_DEFAULT;
+        ctx = needs->ctx_tokens > ctx ? needs->ctx_tokens : ctx;
+    }
+    uint64_t text = engine_text_bytes(ctx);
+    text = needs->text_bytes > text ? needs->text_bytes : text;
+    if (text > UINT32_MAX) {
+        return report_failure(verb, "a text of %llu bytes is more than can be tokenised",
+                              (unsigned long long)needs->text_bytes);
+    }
+    *config = BERTH_MODEL_CONFIG_INIT;
+    config->budget_bytes = options->budget_bytes;
+    config->app_bytes = own_bytes(ctx, shape.vocab, text) + needs->extra_bytes;
+    config->ctx_tokens = ctx;
+    config->chunk_tokens = options->chunk_tokens;
+    config->threads = options->threads;
+    config->io_threads = options->io_threads;
+    config->text_bytes = (uint32_t)text;
+    config->kv_type = (berth_kv_type)options->kv;
+    config->isa = (berth_isa)options->isa;
+    config->policy = options->policy;
+    config->io_engine = options->io;
+    config->mode = needs->text_only ? BERTH_OPEN_TEXT : BERTH_OPEN_FULL;
+    return EXIT_OK;
+}
+
+static bool on_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    struct engine *engine = user;
+    progress_update(&engine->progress, what, done, total, PROGRESS_BYTES);
+    return !host_interrupted();
+}
+
+static void on_log(void *user, berth_log_level level, const char *text)
+{
+    struct engine *engine = user;
+    if (level == BERTH_LOG_WARN || engine->verbose) {
+        progress_end(&engine->progress);
+        fprintf(stderr, "berth: %s%s\n", level == BERTH_LOG_WARN ? "warning: " : "", text);
+    }
+}
+
+/* Layers finish one after the other within a chunk, so a route says how far the chunk has come. */
+static void on_route(void *user, const berth_route *route)
+{
+    struct engine *engine = user;
+    if (engine->route != NULL) {
+        engine->route(engine->route_user, route);
+    }
+    if (engine->prefill_tokens > 0 && engine->info.layers > 0 && engine->plan.chunk_tokens > 0) {
+        uint64_t at = route->position - engine->prefill_base;
+        uint64_t chunk = engine->plan.chunk_tokens;
+        uint64_t begin = at / chunk * chunk;
+        uint64_t length = engine->prefill_tokens - begin < chunk ? engine->prefill_tokens - begin : chunk;
+        uint64_t done = begin + length * route->layer / engine->info.layers;
+        progress_update(&engine->progress, "reading the prompt", done, engine->prefill_tokens, PROGRESS_TOKENS);
+    }
+}
+
+void engine_watch_prefill(struct engine *engine, uint64_t tokens)
+{
+    engine->prefill_tokens = tokens;
+    engine->prefill_base = berth_session_length(engine->session);
+    if (tokens > 0) {
+        progress_update(&engine->progress, "reading the prompt", 0, tokens, PROGRESS_TOKENS);
+    }
+}
+
+/* A run without its rates is still a run: failures leave them unknown. */
+static void measure(struct engine *engine, const struct model_options *options, const berth_model_config *config)
+{
+    berth_plan plan = BERTH_PLAN_INIT;
+    if (berth_plan_memory(options->path, config, &plan, NULL) != BERTH_OK || !plan.fits) {
+        return;
+    }
+    const tool_measure want = {
+        .threads = plan.threads,
+        .io_threads = plan.io_threads,
+        .isa = config->isa,
+        .io_engine = config->io_engine,
+        .request_bytes = plan.experts_count > 0 ? plan.experts_bytes / plan.experts_count / 3 : 0,
+        .memory_bytes = (uint64_t)limit_memory_bytes(&plan, plan.ctx_tokens),
+        .memory_max_bytes = plan.plan_bytes / 4 < MEASURE_MAX_BYTES ? plan.plan_bytes / 4 : MEASURE_MAX_BYTES,
+    };
+    engine->limit.measured = tool_measure_rates(options->path, &want, &engine->limit.rates, NULL) == BERTH_OK;
+}
+
+int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
+                const struct engine_needs *needs)
+{
+    *engine = (struct engine){.verb = verb, .verbose = options->verbose};
+    engine->info = BERTH_MODEL_INFO_INIT;
+    engine->plan = BERTH_PLAN_INIT;
+    berth_model_config config;
+    int code = engine_config(verb, options, needs, &config);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    engine->text_bytes = config.text_bytes;
+    config.progress = on_progress;
+    config.progress_user = engine;
+    config.log = on_log;
+    config.log_user = engine;
+    progress_begin(&engine->progress, options->quiet);
+    if (needs->measure) {
+        measure(engine, options, &config);
+    }
+    uint64_t start = host_now_ns();
+    berth_error err;
+    berth_status status = berth_model_open(options->path, &config, &engine->model, &err);
+    progress_end(&engine->progress);
+    if (status != BERTH_OK) {
+        code = report_error(verb, &err);
+        if (status == BERTH_ERR_BUDGET) {
+            fprintf(stderr, "'berth fit' with the same options shows the plan and what would lower it.\n");
+        }
+        return code;
+    }
+    berth_model_get_info(engine->model, &engine->info);
+    berth_model_get_plan(engine->model, &engine->plan);
+    if (!needs->text_only && !needs->no_session) {
+        berth_session_config session = BERTH_SESSION_CONFIG_INIT;
+        engine->route = needs->route;
+        engine->route_user = needs->route_user;
+        session.route = on_route;
+        session.route_user = engine;
+        status = berth_session_create(engine->model, &session, &engine->session, &err);
+        if (status != BERTH_OK) {
+            engine_close(engine);
+            return report_error(verb, &err);
+        }
+        host_watch(engine->session);
+    }
+    engine->open_ns = host_now_ns() - start;
+    return EXIT_OK;
+}
+
+void engine_close(struct engine *engine)
+{
+    host_watch(NULL);
+    berth_model_close(engine->model);
+    engine->model = NULL;
+    engine->session = NULL;
+}
+
+void *engine_take(const char *verb, uint64_t bytes)
+{
+    void *memory = bytes <= SIZE_MAX ? calloc(1, bytes > 0 ? (size_t)bytes : 1) : NULL;
+    if (memory == NULL) {
+        report_failure(verb, "the system has no memory for %llu bytes", (unsigned long long)bytes);
+    }
+    return memory;
+}

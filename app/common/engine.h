@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a model the way every verb does: the shared options, the program's own share of the budget, progress on
+ * stderr, and the refusal with advice.
+ *
+ * The program's share (plan line "app") depends on the context and the vocabulary only, not on the prompt, so that
+ * `fit` and `run` with the same options speak of the same plan, to the byte.
+ */
+#ifndef APP_ENGINE_H
+#define APP_ENGINE_H
+
+#include "berth.h"
+#include "common/args.h"
+#include "common/limit.h"
+#include "common/progress.h"
+
+struct model_options {
+    const char *path;
+    uint64_t budget_bytes; /* 0: auto */
+    uint32_t ctx_tokens, chunk_tokens, threads, io_threads;
+    int kv, isa;
+    const char *policy, *io;
+    bool quiet, verbose;
+};
+
+/* --budget --ctx --chunk --kv: what a plan depends on; then --threads --io-threads --isa --io --policy. */
+extern const struct arg_option plan_option_rows[];
+extern const struct arg_option machine_option_rows[];
+extern const struct arg_option talk_option_rows[];
+enum { PLAN_OPTIONS = 4, MACHINE_OPTIONS = 5, TALK_OPTIONS = 2 };
+
+/* What the verb needs besides the options. */
+struct engine_needs {
+    uint32_t ctx_tokens;  /* context known to be needed; used when --ctx is absent and the default is smaller */
+    uint64_t text_bytes;  /* longest text to tokenise; 0: the default */
+    uint64_t extra_bytes; /* buffers of the verb beyond the common share */
+    bool text_only;       /* tokenizer only */
+    bool no_session;
+    bool measure; /* measure the machine first, for the speed law */
+    berth_route_fn *route;
+    void *route_user;
+};
+
+struct engine {
+    const char *verb;
+    berth_model *model;
+    berth_session *session; /* NULL when not wanted */
+    berth_model_info info;
+    berth_plan plan;
+    uint64_t text_bytes; /* longest text one berth_tokenize() call takes */
+    struct progress progress;
+    bool verbose;
+    uint64_t open_ns;
+    struct limit limit;
+    /* private: prefill progress is told by the routes as they are decided */
+    berth_route_fn *route;
+    void *route_user;
+    uint64_t prefill_tokens, prefill_base;
+};
+
+/* The configuration of a plan or an open, with the program's own share filled in. `extra_bytes` as above. */
+int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
+                  berth_model_config *config);
+
+/* EXIT_OK, or an exit code after the reason was printed. */
+int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
+                const struct engine_needs *needs);
+void engine_close(struct engine *engine);
+
+/* Progress on stderr for the next eval of `tokens`; 0: no more. */
+void engine_watch_prefill(struct engine *engine, uint64_t tokens);
+
+/* Bytes of the buffers that verbs take for a context: prompt text, rendered text, ids twice. */
+uint64_t engine_text_bytes(uint32_t ctx_tokens);
+
+/* Memory of the program: zeroed, NULL after a message when refused. Free with free(). */
+void *engine_take(const char *verb, uint64_t bytes);
+
+#endif

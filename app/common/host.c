@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/host.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- start and terminals ---------------------------------------------------------------------------- */
+
+void host_start(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+            /* The wrong direction on purpose: using it fails, as using the closed one would have. */
+            int got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+            (void)got;
+        }
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool host_is_terminal(enum host_stream stream)
+{
+    return isatty((int)stream) == 1;
+}
+
+bool host_terminal_size(enum host_stream stream, uint32_t *rows, uint32_t *columns)
+{
+    struct winsize size;
+    if (ioctl((int)stream, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) {
+        return false;
+    }
+    *rows = size.ws_row;
+    *columns = size.ws_col;
+    return true;
+}
+
+uint64_t host_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t host_seed(void)
+{
+    uint64_t seed = 0;
+    if (getentropy(&seed, sizeof seed) != 0) {
+        seed = host_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)getpid();
+    }
+    return seed >> 11; /* 53 bits: every JSON reader keeps it exact */
+}
+
+bool host_file_size(const char *path, uint64_t *bytes)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return false;
+    }
+    *bytes = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    return true;
+}
+
+bool host_write_through(FILE *file)
+{
+    if (fflush(file) != 0) {
+        return false;
+    }
+    int fd = fileno(file);
+    if (fdatasync(fd) != 0) {
+        return errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+    }
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return true;
+}
+
+/* ---- interrupts ------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t signals_count;
+static volatile sig_atomic_t signal_last;
+static _Atomic(berth_session *) watched_session;
+static _Atomic(const char *) farewell;
+
+static void on_signal(int number)
+{
+    int saved = errno;
+    signal_last = number;
+    signals_count = signals_count + 1;
+    if (signals_count > 1) {
+        const char *sequence = atomic_load(&farewell);
+        if (sequence != NULL) {
+            ssize_t written = write(STDERR_FILENO, sequence, strlen(sequence));
+            (void)written;
+        }
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    berth_session *session = atomic_load(&watched_session);
+    if (session != NULL) {
+        berth_session_cancel(session);
+    }
+    errno = saved;
+}
+
+void host_catch_interrupts(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal; /* no SA_RESTART: a blocked read from a pipe gives up */
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void host_release_interrupts(void)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+void host_watch(berth_session *session)
+{
+    atomic_store(&watched_session, session);
+}
+
+bool host_interrupted(void)
+{
+    return signals_count > 0;
+}
+
+void host_interrupt_clear(void)
+{
+    signals_count = 0;
+}
+
+int host_interrupt_code(void)
+{
+    return signal_last == SIGTERM ? 143 : 130;
+}
+
+void host_set_farewell(const char *sequence)
+{
+    atomic_store(&farewell, sequence);
+}
+
+/* ---- memory figures --------------------------------------------------------------------------------- */
+
+static bool read_number(const char *path, uint64_t *out)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    char text[64];
+    bool got = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    if (!got) {
+        return false;
+    }
+    if (strncmp(text, "max", 3) == 0) {
+        *out = UINT64_MAX;
+        return true;
+    }
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    *out = value;
+    return errno == 0 && end != text;
+}
+
+static uint64_t high_water_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    if (file == NULL) {
+        return 0;
+    }
+    char line[256];
+    uint64_t kib = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "VmHWM: %" SCNu64 " kB", &kib) == 1) {
+            break;
+        }
+    }
+    fclose(file);
+    return kib * 1024;
+}
+
+struct cgroup_place {
+    char path[256];  /* of our group inside the hierarchy */
+    char mount[256]; /* where the hierarchy is mounted */
+    char root[256];  /* the part of it that the mount shows */
+    bool v2;
+};
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += length) {
+        bool begins = at == list || at[-1] == ',';
+        bool ends = at[length] == '\0' || at[length] == ',' || at[length] == '\n';
+        if (begins && ends) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Our memory group: the v1 hierarchy where there is one, else v2. */
+static bool find_group(struct cgroup_place *place)
+{
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file == NULL) {
+        return false;
+    }
+    char line[512];
+    bool found = false;
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *controllers = strchr(line, ':');
+        char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (path == NULL) {
+            continue;
+        }
+        *path++ = '\0';
+        controllers++;
+        path[strcspn(path, "\n")] = '\0';
+        bool v1 = has_word(controllers, "memory");
+        if (v1 || (!found && *controllers == '\0')) {
+            snprintf(place->path, sizeof place->path, "%.255s", path);
+            place->v2 = !v1;
+            found = true;
+        }
+        if (v1) {
+            break;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static bool find_mount(struct cgroup_place *place)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (file == NULL) {
+        return false;
+    }
+    char line[1024];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        const char *tail = strstr(line, " - ");
+        char type[32];
+        char options[256];
+        if (tail == NULL || sscanf(tail, " - %31s %*s %255s", type, options) != 2) {
+            continue;
+        }
+        bool wanted =
+            place->v2 ? strcmp(type, "cgroup2") == 0 : strcmp(type, "cgroup") == 0 && has_word(options, "memory");
+        found = wanted && sscanf(line, "%*s %*s %*s %255s %255s", place->root, place->mount) == 2;
+    }
+    fclose(file);
+    return found;
+}
+
+static void read_group_peak(struct host_peak *out)
+{
+    struct cgroup_place place = {0};
+    if (!find_group(&place) || !find_mount(&place)) {
+        return;
+    }
+    size_t root = strlen(place.root);
+    const char *inside = place.path;
+    if (strcmp(place.root, "/") != 0 && strncmp(inside, place.root, root) == 0) {
+        inside += root;
+    }
+    const char *peak = place.v2 ? "memory.peak" : "memory.max_usage_in_bytes";
+    const char *limit = place.v2 ? "memory.max" : "memory.limit_in_bytes";
+    snprintf(out->cgroup_file, sizeof out->cgroup_file, "%.140s%.140s/%s", place.mount,
+             strcmp(inside, "/") == 0 ? "" : inside, peak);
+    if (!read_number(out->cgroup_file, &out->cgroup_bytes)) {
+        out->cgroup_bytes = 0;
+        out->cgroup_file[0] = '\0';
+        return;
+    }
+    char limit_file[sizeof out->cgroup_file];
+    snprintf(limit_file, sizeof limit_file, "%.140s%.140s/%s", place.mount, strcmp(inside, "/") == 0 ? "" : inside,
+             limit);
+    if (!read_number(limit_file, &out->cgroup_limit_bytes) || out->cgroup_limit_bytes >= UINT64_MAX / 4) {
+        out->cgroup_limit_bytes = UINT64_MAX; /* v1 writes "no limit" as the largest page-aligned number */
+    }
+}
+
+void host_read_peak(struct host_peak *out)
+{
+    *out = (struct host_peak){.resident_bytes = high_water_bytes(), .cgroup_limit_bytes = UINT64_MAX};
+    read_group_peak(out);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------ */
+
+struct editor {
+    bool tried;
+    char *(*read_line)(const char *prompt);
+    int (*add_history)(const char *line);
+    void (*stifle_history)(int most);
+};
+
+enum { HISTORY_LINES = 100 };
+
+/* Loaded on first use: `run` never maps it. */
+static const struct editor *line_editor(void)
+{
+    static struct editor editor;
+    if (!editor.tried) {
+        editor.tried = true;
+        void *library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+        if (library != NULL) {
+            *(void **)(void *)&editor.read_line = dlsym(library, "readline");
+            *(void **)(void *)&editor.add_history = dlsym(library, "add_history");
+            *(void **)(void *)&editor.stifle_history = dlsym(library, "stifle_history");
+            if (editor.stifle_history != NULL) {
+                editor.stifle_history(HISTORY_LINES);
+            }
+        }
+    }
+    return &editor;
+}
+
+static enum host_line edit_line(const struct editor *editor, const char *prompt, char *buffer, size_t cap)
+{
+    char *line = editor->read_line(prompt);
+    if (line == NULL) {
+        return HOST_LINE_END;
+    }
+    size_t length = strlen(line);
+    enum host_line result = length < cap ? HOST_LINE_OK : HOST_LINE_TOO_LONG;
+    if (result == HOST_LINE_OK) {
+        memcpy(buffer, line, length + 1);
+        if (length > 0 && editor->add_history != NULL) {
+            editor->add_history(line);
+        }
+    }
+    free(line);
+    return result;
+}
+
+enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
+{
+    if (host_is_terminal(HOST_STDIN) && host_is_terminal(HOST_STDOUT)) {
+        const struct editor *editor = line_editor();
+        if (editor->read_line != NULL) {
+            return edit_line(editor, prompt, buffer, cap);
+        }
+    }
+    if (host_is_terminal(HOST_STDIN)) {
+        fputs(prompt, stderr);
+    }
+    if (fgets(buffer, (int)(cap < INT32_MAX ? cap : INT32_MAX), stdin) == NULL) {
+        return ferror(stdin) ? HOST_LINE_FAILED : HOST_LINE_END;
+    }
+    size_t length = strlen(buffer);
+    if (length > 0 && buffer[length - 1] == '\n') {
+        buffer[length - 1] = '\0';
+        return HOST_LINE_OK;
+    }
+    if (length + 1 < cap) {
+        return HOST_LINE_OK; /* the last line has no line end */
+    }
+    for (int c = 0; (c = getchar()) != '\n' && c != EOF;) {
+    }
+    return HOST_LINE_TOO_LONG;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's own dealings with the operating system: terminals, signals, this process's memory figures, line
+ * editing. The only POSIX of app/.
+ */
+#ifndef APP_HOST_H
+#define APP_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "berth.h"
+
+/* First thing in main(): makes sure that descriptors 0..2 are taken (so that no model file becomes "standard output")
+ * and that writing to a closed pipe is an error instead of a signal. */
+void host_start(void);
+
+enum host_stream { HOST_STDIN = 0, HOST_STDOUT = 1, HOST_STDERR = 2 };
+bool host_is_terminal(enum host_stream stream);
+/* Rows and columns of the terminal on a stream; false when it is none. */
+bool host_terminal_size(enum host_stream stream, uint32_t *rows, uint32_t *columns);
+
+uint64_t host_now_ns(void); /* monotonic */
+uint64_t host_seed(void);   /* differs from run to run */
+/* A directory, or a file that exists; 0 bytes for directories. */
+bool host_file_size(const char *path, uint64_t *bytes);
+
+/* Brings what was written to disk and drops it from the page cache, where it would count as our memory. Files that
+ * cannot be synced (pipes) are left as they are. False: a write was lost, errno says why. */
+bool host_write_through(FILE *file);
+
+/* Interrupts: the first SIGINT or SIGTERM asks (host_interrupted(), and the session's eval is cancelled), the second
+ * ends the process the ordinary way after the terminal was put right. host_watch(NULL) forgets the session. */
+void host_catch_interrupts(void);
+void host_watch(berth_session *session);
+bool host_interrupted(void);
+void host_interrupt_clear(void);
+/* Exit code for the signal that came: 130 or 143. */
+int host_interrupt_code(void);
+/* The ordinary behaviour of SIGINT, for when the program waits for a line. */
+void host_release_interrupts(void);
+/* What to write to stderr when a second signal ends the process; static text, NULL: nothing. */
+void host_set_farewell(const char *sequence);
+
+/* What the kernel counted for this process. Zero fields are unknown. */
+struct host_peak {
+    uint64_t resident_bytes; /* VmHWM */
+    uint64_t cgroup_bytes;   /* highest charge of the memory cgroup we run in (all its processes, since it was made) */
+    uint64_t cgroup_limit_bytes; /* UINT64_MAX: none */
+    char cgroup_file[320];
+};
+void host_read_peak(struct host_peak *out);
+
+/* One line from standard input into buffer (NUL-terminated, without the line end). With a terminal and libedit on the
+ * machine the line can be edited and earlier ones recalled. */
+enum host_line { HOST_LINE_OK, HOST_LINE_END, HOST_LINE_TOO_LONG, HOST_LINE_FAILED };
+enum host_line host_read_line(const char *prompt, char *buffer, size_t cap);
+
+#endif

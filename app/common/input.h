@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * Prompts: text from standard input, token ids from the command line or a file. Everything read is bounded. */
+#ifndef APP_INPUT_H
+#define APP_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { INPUT_TEXT_MAX = 64 << 20, INPUT_IDS_MAX = 1 << 24 };
+
+/* Reads standard input to its end. *text is the caller's to free(). The exit code. */
+int input_stdin(const char *verb, char **text, size_t *bytes);
+
+struct id_list {
+    int32_t *ids; /* free() */
+    uint32_t count;
+};
+
+/* Decimal ids separated by commas or white space: "1,2,3". At least one. The exit code. */
+int input_ids(const char *verb, const char *text, struct id_list *out);
+int input_ids_file(const char *verb, const char *path, struct id_list *out);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/report.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/str.h"
+
+static void print_option(const struct arg_option *option, FILE *out)
+{
+    char left[64];
+    int width =
+        snprintf(left, sizeof left, "  %c%c%s--%s", option->letter != '\0' ? '-' : ' ',
+                 option->letter != '\0' ? option->letter : ' ', option->letter != '\0' ? ", " : "  ", option->name);
+    if (option->type != ARG_FLAG && width > 0 && (size_t)width < sizeof left) {
+        size_t used = (size_t)width;
+        size_t at = used;
+        if (option->choices != NULL) {
+            for (const struct arg_choice *choice = option->choices; choice->name != NULL && at < sizeof left;
+                 choice++) {
+                int more = snprintf(left + at, sizeof left - at, "%s%s", at == used ? " " : "|", choice->name);
+                at += more > 0 ? (size_t)more : 0;
+            }
+        } else {
+            snprintf(left + at, sizeof left - at, " %s", option->value);
+        }
+    }
+    fprintf(out, "%-30s", left);
+    if (strlen(left) >= 30) {
+        fprintf(out, "\n%30s", "");
+    }
+    /* Help texts may hold line breaks; continued lines are aligned. */
+    for (const char *at = option->help; *at != '\0'; at++) {
+        fputc(*at, out);
+        if (*at == '\n') {
+            fprintf(out, "%30s", "");
+        }
+    }
+    fputc('\n', out);
+}
+
+void report_help(const struct arg_spec *spec, FILE *out)
+{
+    fprintf(out, "Usage: berth %s %s\n\n%s\n", spec->verb, spec->synopsis, spec->summary);
+    for (size_t g = 0; g < spec->groups_count; g++) {
+        if (spec->groups[g].title != NULL) { /* none: goes on with the section before */
+            fprintf(out, "\n%s:\n", spec->groups[g].title);
+        }
+        for (size_t i = 0; i < spec->groups[g].count; i++) {
+            if (!spec->groups[g].options[i].hidden) {
+                print_option(&spec->groups[g].options[i], out);
+            }
+        }
+    }
+    if (spec->details != NULL) {
+        fprintf(out, "\n%s\n", spec->details);
+    }
+}
+
+bool report_args(const struct arg_spec *spec, int argc, char **argv, void *target, int *code)
+{
+    char problem[ARGS_PROBLEM_MAX];
+    switch (args_parse(spec, argc, argv, target, problem)) {
+    case ARGS_OK:
+        return true;
+    case ARGS_HELP:
+        report_help(spec, stdout);
+        *code = report_flush(spec->verb, EXIT_OK);
+        return false;
+    case ARGS_BAD:
+        break;
+    }
+    *code = report_usage(spec->verb, "%s", problem);
+    return false;
+}
+
+int report_usage(const char *verb, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "berth %s: ", verb);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry 'berth help %s'.\n", verb);
+    return EXIT_USAGE;
+}
+
+int report_exit_code(berth_status status)
+{
+    switch (status) {
+    case BERTH_OK:
+        return EXIT_OK;
+    case BERTH_ERR_ARGUMENT:
+        return EXIT_USAGE;
+    case BERTH_ERR_BUDGET:
+        return EXIT_NO_FIT;
+    case BERTH_ERR_CANCELLED:
+        return EXIT_INTERRUPTED;
+    case BERTH_ERR_MEMORY:
+    case BERTH_ERR_IO:
+    case BERTH_ERR_FORMAT:
+    case BERTH_ERR_UNSUPPORTED:
+    case BERTH_ERR_STATE:
+    case BERTH_ERR_LIMIT:
+    case BERTH_ERR_NOT_FOUND:
+    case BERTH_ERR_INTERNAL:
+        break;
+    }
+    return EXIT_FAILED;
+}
+
+/* Messages quote names out of files: whatever a terminal would act on is shown as '?'. */
+static void put_safe(const char *text, FILE *out)
+{
+    size_t bytes = strlen(text);
+    for (size_t i = 0; i < bytes;) {
+        int length = utf8_sequence((const unsigned char *)text + i, bytes - i);
+        unsigned char lead = (unsigned char)text[i];
+        bool control = lead < 0x20 || lead == 0x7f || (lead == 0xc2 && (unsigned char)text[i + 1] < 0xa0);
+        if (length <= 0 || control) {
+            fputc('?', out);
+            i += length > 0 ? (size_t)length : 1;
+            continue;
+        }
+        fwrite(text + i, 1, (size_t)length, out);
+        i += (size_t)length;
+    }
+}
+
+int report_error(const char *verb, const berth_error *err)
+{
+    fprintf(stderr, "berth %s: ", verb);
+    if (err->path[0] != '\0') {
+        put_safe(err->path, stderr);
+        fputs(": ", stderr);
+    }
+    put_safe(err->message[0] != '\0' ? err->message : berth_status_text(err->status), stderr);
+    if (err->object[0] != '\0') {
+        fputs(" [", stderr);
+        put_safe(err->object, stderr);
+        fputc(']', stderr);
+    }
+    if (err->layer >= 0) {
+        fprintf(stderr, " [layer %d", (int)err->layer);
+        if (err->expert >= 0) {
+            fprintf(stderr, ", expert %d", (int)err->expert);
+        }
+        fputc(']', stderr);
+    }
+    if (err->offset != UINT64_MAX) {
+        fprintf(stderr, " [at byte %llu]", (unsigned long long)err->offset);
+    }
+    fputc('\n', stderr);
+    return report_exit_code(err->status);
+}
+
+int report_failure(const char *verb, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "berth %s: ", verb);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return EXIT_FAILED;
+}
+
+void report_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("berth: ", stderr);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+int report_flush(const char *verb, int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    fprintf(stderr, "berth %s: standard output could not be written: %s\n", verb,
+            errno != 0 ? strerror(errno) : "an earlier write failed");
+    return EXIT_FAILED;
+}

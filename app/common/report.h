@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * What every verb says the same way: usage errors, help, failures, exit codes, and whether the output arrived. */
+#ifndef APP_REPORT_H
+#define APP_REPORT_H
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "common/args.h"
+
+enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_FIT = 3, EXIT_INTERRUPTED = 130 };
+
+/* Parses a verb's command line. True: go on. False: help or a usage error was printed and *code is the exit code. */
+bool report_args(const struct arg_spec *spec, int argc, char **argv, void *target, int *code);
+
+/* "berth VERB: PROBLEM" and where to look; returns EXIT_USAGE. */
+int report_usage(const char *verb, const char *format, ...) BASE_PRINTF(2, 3);
+
+void report_help(const struct arg_spec *spec, FILE *out);
+
+/* Prints a failure of the library with its place; returns the exit code of its status. */
+int report_error(const char *verb, const berth_error *err);
+int report_exit_code(berth_status status);
+
+/* "berth VERB: MESSAGE"; returns EXIT_FAILED. */
+int report_failure(const char *verb, const char *format, ...) BASE_PRINTF(2, 3);
+/* A remark that is not a failure. */
+void report_note(const char *format, ...) BASE_PRINTF(1, 2);
+
+/* Flushes stdout. When something written there was lost (closed pipe, full disk): says so and returns EXIT_FAILED,
+ * otherwise returns `code`. */
+int report_flush(const char *verb, int code);
+
+#endif

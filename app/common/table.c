@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/table.h"
+
+#include <string.h>
+
+size_t text_columns(const char *text)
+{
+    size_t columns = 0;
+    for (; *text != '\0'; text++) {
+        columns += ((unsigned char)*text & 0xc0) != 0x80 ? 1 : 0;
+    }
+    return columns;
+}
+
+void table_begin(struct table *table, FILE *out, const char *align, int indent)
+{
+    *table = (struct table){.out = out, .align = align, .columns = strlen(align), .measuring = true, .indent = indent};
+}
+
+void table_print(struct table *table)
+{
+    table->measuring = false;
+}
+
+void table_row(struct table *table, const char *const *cells)
+{
+    if (table->measuring) {
+        for (size_t i = 0; i < table->columns; i++) {
+            size_t columns = text_columns(cells[i]);
+            table->widths[i] = columns > table->widths[i] ? columns : table->widths[i];
+        }
+        return;
+    }
+    fprintf(table->out, "%*s", table->indent, "");
+    size_t owed = 0; /* spaces before the next cell; none at the end of a line */
+    for (size_t i = 0; i < table->columns; i++) {
+        size_t columns = text_columns(cells[i]);
+        size_t pad = table->widths[i] > columns ? table->widths[i] - columns : 0;
+        size_t before = owed + (table->align[i] == 'r' ? pad : 0);
+        owed = table->align[i] == 'r' ? 2 : pad + 2;
+        if (columns == 0 && table->align[i] != 'r') {
+            owed += before;
+            continue;
+        }
+        fprintf(table->out, "%*s%s", (int)before, "", cells[i]);
+    }
+    fputc('\n', table->out);
+}

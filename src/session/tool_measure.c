@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT
+ * The three rates of the speed law, measured the way a run uses the machine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "compute/kernels.h"
+#include "compute/pool.h"
+#include "experts/io.h"
+#include "memory/arena.h"
+#include "model/checkpoint.h"
+#include "os/cpu.h"
+#include "os/memory.h"
+#include "tool.h"
+
+enum {
+    QUEUE = 16,                /* reads in flight */
+    READS_MAX = 4096,          /* of one measurement */
+    MEMORY_PIECE = 256 * 1024, /* streamed by one thread at a time */
+    MEMORY_PASSES = 3,
+    KERNEL_K = 2048,
+    KERNEL_ROWS = 32, /* 32 x 2048 stay in the second-level cache in every format */
+    KERNEL_TOKENS = 16,
+    KERNEL_RUNS = 64, /* of one item of work */
+    IO_THREADS_DEFAULT = 4,
+    MILLISECONDS_DEFAULT = 100
+};
+#define HEADER_BYTES ((uint64_t)1 << 30)
+
+struct bench {
+    const tool_measure *config;
+    tool_rates *rates;
+    uint32_t threads, io_threads;
+    uint64_t budget_ns; /* of one of the three measurements */
+    struct pool *pool;
+    struct io *io;
+    struct io_request *requests; /* [QUEUE] */
+    unsigned char *buffers;      /* [QUEUE][request_bytes] */
+    uint64_t request_bytes;
+    unsigned char *memory; /* [memory_bytes] */
+    uint64_t memory_bytes;
+    const struct kernels *kernels;
+    enum dtype dtype;
+    unsigned char *weights; /* [threads][weight_bytes] */
+    uint64_t weight_bytes, weight_row_bytes;
+    unsigned char *activations; /* [threads][KERNEL_TOKENS][act_bytes] */
+    uint64_t act_bytes;
+    float *outputs;  /* [threads][KERNEL_TOKENS][KERNEL_ROWS] */
+    uint64_t *sums;  /* [threads], 8 apart: what the memory stream adds up to, so that it is not optimised away */
+    uint32_t tokens; /* of the kernel run in progress */
+};
+
+/* ---- layout ----------------------------------------------------------------------------------------- */
+
+static berth_status bench_layout(struct bench *b, const struct checkpoint *checkpoint, struct arena *tables,
+                                 struct arena *stacks, berth_error *err)
+{
+    TRY(pool_layout(tables, stacks, b->threads, &b->pool, err));
+    const struct io_config io = {
+        .files = checkpoint->files,
+        .files_count = checkpoint->files_count,
+        .threads = b->io_threads,
+        .queue_max = QUEUE,
+        .engine = b->config->io_engine,
+    };
+    TRY(io_layout(tables, stacks, &io, &b->io, err));
+    b->requests = ARENA_NEW(tables, struct io_request, QUEUE);
+    b->buffers = arena_take(tables, QUEUE, b->request_bytes, OS_PAGE_BYTES);
+    b->memory = arena_take(tables, 1, b->memory_bytes, OS_PAGE_BYTES);
+    b->weights = arena_take(tables, b->threads, b->weight_bytes, OS_PAGE_BYTES);
+    b->activations = arena_take(tables, (uint64_t)b->threads * KERNEL_TOKENS, b->act_bytes, 0);
+    b->outputs = ARENA_NEW(tables, float, (uint64_t)b->threads *KERNEL_TOKENS *KERNEL_ROWS);
+    b->sums = ARENA_NEW(tables, uint64_t, (uint64_t)b->threads * 8);
+    TRY(arena_check(tables, "the measurement", err));
+    return arena_check(stacks, "the measurement's stacks", err);
+}
+
+/* ---- reads ------------------------------------------------------------------------------------------ */
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 17;
+}
+
+/* A place in the files where a whole request fits, chosen by bytes so that large files count more. */
+static bool next_place(const struct bench *b, const struct checkpoint *checkpoint, uint64_t *state,
+                       struct io_request *request)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < checkpoint->files_count; i++) {
+        uint64_t size = checkpoint->files[i].size_bytes & ~(uint64_t)(OS_DIRECT_ALIGN - 1);
+        total += size >= b->request_bytes ? (size - b->request_bytes) / OS_DIRECT_ALIGN + 1 : 0;
+    }
+    if (total == 0) {
+        return false;
+    }
+    uint64_t pick = next_random(state) % total;
+    for (uint32_t i = 0; i < checkpoint->files_count; i++) {
+        uint64_t size = checkpoint->files[i].size_bytes & ~(uint64_t)(OS_DIRECT_ALIGN - 1);
+        uint64_t places = size >= b->request_bytes ? (size - b->request_bytes) / OS_DIRECT_ALIGN + 1 : 0;
+        if (pick < places) {
+            request->file = i;
+            request->offset = pick * OS_DIRECT_ALIGN;
+            request->bytes = b->request_bytes;
+            return true;
+        }
+        pick -= places;
+    }
+    return false;
+}
+
+static berth_status measure_reads(struct bench *b, const struct checkpoint *checkpoint, berth_error *err)
+{
+    uint64_t state = os_now_ns();
+    uint32_t submitted = 0;
+    uint32_t done = 0;
+    berth_status status = BERTH_OK;
+    uint64_t start = os_now_ns();
+    for (; submitted < QUEUE; submitted++) {
+        struct io_request *request = &b->requests[submitted];
+        request->buffer = b->buffers + submitted * b->request_bytes;
+        request->err = err;
+        if (!next_place(b, checkpoint, &state, request)) {
+            return BERTH_OK; /* nothing large enough to read: the rate stays unknown */
+        }
+        io_submit(b->io, request);
+    }
+    while (done < submitted) {
+        struct io_request *request = &b->requests[done % QUEUE];
+        berth_status one = io_wait(b->io, request);
+        status = status == BERTH_OK ? one : status;
+        done++;
+        bool more = status == BERTH_OK && submitted < READS_MAX && os_now_ns() - start < b->budget_ns;
+        if (more && next_place(b, checkpoint, &state, request)) {
+            io_submit(b->io, request);
+            submitted++;
+        }
+    }
+    uint64_t spent = os_now_ns() - start;
+    if (status == BERTH_OK && spent > 0) {
+        b->rates->read_sample_bytes = done * b->request_bytes;
+        b->rates->read_bytes_per_s = (double)b->rates->read_sample_bytes * 1e9 / (double)spent;
+    }
+    return status;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------- */
+
+static void fill_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+{
+    struct bench *b = ctx;
+    (void)worker;
+    memset(b->memory + (uint64_t)begin * MEMORY_PIECE, 1, (uint64_t)(end - begin) * MEMORY_PIECE);
+}
+
+static void sum_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+{
+    struct bench *b = ctx;
+    const uint64_t *words = (const uint64_t *)(const void *)(b->memory + (uint64_t)begin * MEMORY_PIECE);
+    uint64_t count = (uint64_t)(end - begin) * (MEMORY_PIECE / sizeof(uint64_t));
+    uint64_t sums[8] = {0};
+    for (uint64_t i = 0; i < count; i += 8) {
+        for (uint32_t lane = 0; lane < 8; lane++) {
+            sums[lane] += words[i + lane];
+        }
+    }
+    for (uint32_t lane = 0; lane < 8; lane++) {
+        b->sums[worker * 8] += sums[lane];
+    }
+}
+
+static void measure_memory(struct bench *b)
+{
+    uint32_t pieces = (uint32_t)(b->memory_bytes / MEMORY_PIECE);
+    if (pieces == 0) {
+        return;
+    }
+    uint32_t grain = pieces / (b->threads * 4) + 1;
+    pool_for(b->pool, pieces, grain, fill_piece, b);
+    uint64_t best = UINT64_MAX;
+    for (int pass = 0; pass < MEMORY_PASSES; pass++) {
+        uint64_t start = os_now_ns();
+        pool_for(b->pool, pieces, grain, sum_piece, b);
+        uint64_t spent = os_now_ns() - start;
+        best = spent < best ? spent : best;
+    }
+    if (best > 0 && b->sums[0] != 0) {
+        b->rates->memory_sample_bytes = (uint64_t)pieces * MEMORY_PIECE;
+        b->rates->memory_bytes_per_s = (double)b->rates->memory_sample_bytes * 1e9 / (double)best;
+    }
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------- */
+
+static void kernel_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+{
+    struct bench *b = ctx;
+    const struct matmul m = {
+        .w = b->weights + worker * b->weight_bytes,
+        .w_row_bytes = b->weight_row_bytes,
+        .x = b->activations + (uint64_t)worker * KERNEL_TOKENS * b->act_bytes,
+        .x_row_bytes = b->act_bytes,
+        .y = b->outputs + (uint64_t)worker * KERNEL_TOKENS * KERNEL_ROWS,
+        .y_row_floats = KERNEL_ROWS,
+        .k = KERNEL_K,
+        .tokens = b->tokens,
+    };
+    for (uint32_t i = begin; i < end; i++) {
+        for (uint32_t run = 0; run < KERNEL_RUNS; run++) {
+            b->kernels->matmul[b->dtype](&m, 0, KERNEL_ROWS);
+        }
+    }
+}
+
+static double kernel_rate(struct bench *b, uint32_t tokens)
+{
+    b->tokens = tokens;
+    pool_for(b->pool, b->threads, 1, kernel_piece, b); /* warms the caches and the clocks */
+    uint64_t items = 0;
+    uint64_t spent = 0;
+    uint64_t start = os_now_ns();
+    while (spent < b->budget_ns / 2) {
+        pool_for(b->pool, b->threads * 4, 1, kernel_piece, b);
+        items += (uint64_t)b->threads * 4;
+        spent = os_now_ns() - start;
+    }
+    double macs = (double)items * KERNEL_RUNS * KERNEL_ROWS * KERNEL_K * tokens;
+    return macs * 1e9 / (double)spent;
+}
+
+static void measure_kernels(struct bench *b)
+{
+    if (b->kernels == NULL || b->kernels->matmul[b->dtype] == NULL) {
+        return;
+    }
+    enum act_kind act = quant_row(b->dtype)->act;
+    if (b->kernels->prepare[act] == NULL) {
+        return;
+    }
+    /* Zero weights and a plain ramp: the kernels' time does not depend on the values, save for denormals. */
+    float *ramp = b->outputs;
+    uint64_t room = (uint64_t)b->threads * KERNEL_TOKENS * KERNEL_ROWS;
+    if (room < KERNEL_K && b->memory_bytes >= KERNEL_K * sizeof(float)) {
+        ramp = (float *)(void *)b->memory;
+    } else if (room < KERNEL_K) {
+        return;
+    }
+    for (uint32_t i = 0; i < KERNEL_K; i++) {
+        ramp[i] = (float)(i % 17) - 8.0f;
+    }
+    for (uint32_t row = 0; row < b->threads * KERNEL_TOKENS; row++) {
+        b->kernels->prepare[act](ramp, b->activations + row * b->act_bytes, KERNEL_K);
+    }
+    b->rates->gemv_macs_per_s = kernel_rate(b, 1);
+    b->rates->gemm_macs_per_s = kernel_rate(b, KERNEL_TOKENS);
+}
+
+/* ---- all together ----------------------------------------------------------------------------------- */
+
+/* The type that most bytes of the checkpoint have. */
+static enum dtype main_dtype(const struct checkpoint *checkpoint)
+{
+    uint64_t bytes[DTYPE_COUNT] = {0};
+    enum dtype best = DTYPE_F32;
+    for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
+        const struct tensor *tensor = &checkpoint->tensors.items[i];
+        bytes[tensor->dtype] += tensor->bytes;
+        best = bytes[tensor->dtype] > bytes[best] ? tensor->dtype : best;
+    }
+    return best;
+}
+
+static void choose(struct bench *b, const struct checkpoint *checkpoint)
+{
+    const tool_measure *c = b->config;
+    b->threads = c->threads > 0 ? c->threads : os_cpu_count();
+    b->threads = b->threads > POOL_THREADS_MAX ? POOL_THREADS_MAX : b->threads;
+    b->io_threads = c->io_threads > 0 ? c->io_threads : IO_THREADS_DEFAULT;
+    b->budget_ns = (uint64_t)(c->milliseconds > 0 ? c->milliseconds : MILLISECONDS_DEFAULT) * 1000000u / 3;
+    uint64_t request = c->request_bytes > 0 && c->request_bytes < IO_PIECE_BYTES ? c->request_bytes : IO_PIECE_BYTES;
+    while (request > OS_DIRECT_ALIGN && request * QUEUE > c->memory_max_bytes / 4) {
+        request /= 2;
+    }
+    b->request_bytes = size_round_up((size_t)request, OS_DIRECT_ALIGN);
+    uint64_t most = c->memory_max_bytes / 2;
+    uint64_t memory = c->memory_bytes < most ? c->memory_bytes : most;
+    b->memory_bytes = memory / MEMORY_PIECE * MEMORY_PIECE;
+    b->kernels = kernels_select(c->isa);
+    b->dtype = main_dtype(checkpoint);
+    if (!quant_row_bytes(b->dtype, KERNEL_K, &b->weight_row_bytes)) {
+        b->weight_row_bytes = 0;
+        b->kernels = NULL;
+    }
+    b->weight_bytes = b->weight_row_bytes * KERNEL_ROWS;
+    b->act_bytes = size_round_up((size_t)act_row_bytes(ACT_F32, KERNEL_K), ARENA_ALIGN); /* the largest kind */
+    snprintf(b->rates->dtype, sizeof b->rates->dtype, "%s", quant_row(b->dtype)->name);
+}
+
+static berth_status bench_run(struct bench *b, const struct checkpoint *checkpoint, berth_error *err)
+{
+    berth_status status = pool_start(b->pool, err);
+    if (status == BERTH_OK) {
+        status = io_start(b->io, err);
+    }
+    if (status == BERTH_OK) {
+        status = measure_reads(b, checkpoint, err);
+        measure_memory(b);
+        measure_kernels(b);
+        b->rates->direct_io = checkpoint->files_count > 0 && checkpoint->files[0].direct;
+    }
+    io_stop(b->io);
+    pool_stop(b->pool);
+    return status;
+}
+
+static berth_status with_checkpoint(const struct checkpoint *checkpoint, const tool_measure *config, tool_rates *out,
+                                    berth_error *err)
+{
+    struct bench b = {.config = config, .rates = out};
+    choose(&b, checkpoint);
+    struct arena tables;
+    struct arena stacks;
+    arena_measure(&tables);
+    arena_measure(&stacks);
+    TRY(bench_layout(&b, checkpoint, &tables, &stacks, err));
+    uint64_t tables_bytes = size_round_up((size_t)tables.used_bytes, OS_PAGE_BYTES);
+    uint64_t stacks_bytes = size_round_up((size_t)stacks.used_bytes, OS_PAGE_BYTES);
+    void *region;
+    TRY(os_reserve(NULL, tables_bytes + stacks_bytes, false, &region, err));
+    arena_carve(&tables, region, tables_bytes);
+    arena_carve(&stacks, (unsigned char *)region + tables_bytes, stacks_bytes);
+    berth_status status = bench_layout(&b, checkpoint, &tables, &stacks, err);
+    if (status == BERTH_OK) {
+        status = bench_run(&b, checkpoint, err);
+    }
+    os_release(region, tables_bytes + stacks_bytes);
+    return status;
+}
+
+berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err)
+{
+    void *region;
+    *out = (tool_rates){0};
+    TRY(os_reserve(NULL, HEADER_BYTES, false, &region, err));
+    struct arena arena;
+    arena_carve(&arena, region, HEADER_BYTES);
+    struct checkpoint checkpoint;
+    berth_status status = checkpoint_open(&checkpoint, path, CHECKPOINT_WANT_TENSORS, &arena, NULL, err);
+    if (status == BERTH_OK) {
+        status = with_checkpoint(&checkpoint, config, out, err);
+        checkpoint_close(&checkpoint);
+    }
+    os_release(region, HEADER_BYTES);
+    return status;
+}

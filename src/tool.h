@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the program needs beyond the public interface: looking into checkpoints, converting them, and measuring the
+ * machine for the speed law. Not installed. Implemented in session/tool.c; the app includes this and berth.h, nothing
+ * deeper.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include "berth.h"
+
+/* ---- the build -------------------------------------------------------------------------------------- */
+
+/* Kernel rows that this build has and this processor runs, best first: "avx512 avx2 ref". */
+void tool_kernels(char *text, size_t cap);
+
+/* ---- looking into a checkpoint ---------------------------------------------------------------------- */
+
+typedef struct tool_tensor {
+    const char *name; /* not NUL-terminated; borrowed for the call */
+    size_t name_bytes;
+    const char *dtype; /* "Q8_0" */
+    uint32_t dims_count;
+    uint64_t dims[4]; /* row-major, outermost first */
+    uint32_t file;
+    uint64_t offset, bytes;
+} tool_tensor;
+
+/* One metadata pair (GGUF) or top-level member of config.json (safetensors). */
+typedef struct tool_meta {
+    const char *key;
+    size_t key_bytes;
+    const char *type;  /* "u32", "string", "array", ...; JSON: "string", "number", "bool", "null", "object", "array" */
+    const char *value; /* spelled out: numbers as text, strings as they are, the first items of arrays; safe to cut */
+    size_t value_bytes;
+    uint64_t count; /* items of an array, else 1 */
+} tool_meta;
+
+/* Returning false ends the walk early (not a failure). */
+typedef bool tool_tensor_fn(void *user, const tool_tensor *tensor);
+typedef bool tool_meta_fn(void *user, const tool_meta *meta);
+
+typedef struct tool_checkpoint tool_checkpoint;
+
+enum { TOOL_DTYPES_MAX = 40 };
+
+typedef struct tool_summary {
+    char name[128];
+    char family[32]; /* empty: family_problem says why */
+    char family_problem[640];
+    char format[32]; /* "GGUF v3", "safetensors" */
+    uint32_t files, tensors, meta_pairs;
+    uint64_t header_bytes, tensor_bytes, file_bytes, parameters;
+    struct {
+        const char *dtype;
+        uint32_t tensors;
+        uint64_t bytes;
+    } dtypes[TOOL_DTYPES_MAX]; /* [dtypes_count], largest first */
+    uint32_t dtypes_count;
+    /* Zero unless the family is known. */
+    uint32_t layers, hidden, heads, kv_heads, head_dim, vocab, ctx_max_tokens;
+    uint32_t moe_layers, experts, top_k, expert_ffn, shared_ffn, ffn, sliding_window;
+} tool_summary;
+
+/* Reads headers only. *out must be closed. */
+berth_status tool_open(const char *path, tool_checkpoint **out, berth_error *err);
+void tool_close(tool_checkpoint *checkpoint); /* NULL is allowed */
+void tool_summarise(const tool_checkpoint *checkpoint, tool_summary *out);
+void tool_each_tensor(const tool_checkpoint *checkpoint, tool_tensor_fn *fn, void *user);
+void tool_each_meta(const tool_checkpoint *checkpoint, tool_meta_fn *fn, void *user);
+/* Name of a file of the checkpoint, borrowed. */
+const char *tool_file_name(const tool_checkpoint *checkpoint, uint32_t file);
+
+/* What the program must know to size its own buffers before it opens a model. */
+typedef struct tool_shape {
+    uint32_t vocab, ctx_max_tokens;
+} tool_shape;
+berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err);
+
+/* ---- writing checkpoints ---------------------------------------------------------------------------- */
+
+typedef struct tool_convert {
+    const char *type;      /* "f32", "f16", "bf16", "q8_0" */
+    uint64_t split_bytes;  /* 0: one file */
+    uint32_t alignment;    /* 0: 32 */
+    uint32_t threads;      /* 0: the CPUs we may use */
+    uint64_t buffer_bytes; /* 0: 64 MiB */
+    bool overwrite;
+    berth_progress_fn *progress;
+    void *progress_user;
+    berth_log_fn *log;
+    void *log_user;
+} tool_convert;
+berth_status tool_convert_run(const char *in_path, const char *out_path, const tool_convert *config, berth_error *err);
+
+typedef struct tool_random {
+    const char *shape;
+    uint32_t layers, experts; /* 0: the shape's own */
+    uint64_t seed;
+    bool spread; /* routing spreads over all experts: the worst case for caches */
+} tool_random;
+berth_status tool_random_run(const char *out_path, const tool_random *spec, const tool_convert *config,
+                             berth_error *err);
+
+/* ---- measuring the machine -------------------------------------------------------------------------- */
+
+/* The three rates of the speed law (docs/speed.md), measured briefly on this machine the way a run uses it: reads of
+ * expert-sized pieces through the same engine from the model's own files, memory streamed by the compute threads, and
+ * the model's own kernel on weights that stay in the cache. 0: could not be measured. */
+typedef struct tool_rates {
+    double read_bytes_per_s;
+    double memory_bytes_per_s;
+    double gemv_macs_per_s; /* one token at a time: decode */
+    double gemm_macs_per_s; /* many tokens at a time: prefill */
+    uint64_t read_sample_bytes, memory_sample_bytes;
+    bool direct_io;
+    char dtype[16]; /* the model's main weight type, whose kernel was timed */
+} tool_rates;
+
+typedef struct tool_measure {
+    uint32_t threads, io_threads; /* 0: as for a model */
+    berth_isa isa;
+    const char *io_engine;
+    uint64_t request_bytes;    /* size of one read; 0: 1 MiB */
+    uint64_t memory_bytes;     /* what one token streams; the sample is at most this and at most memory_max_bytes */
+    uint64_t memory_max_bytes; /* everything the measurement may hold */
+    uint32_t milliseconds;     /* about, in all; 0: 100 */
+} tool_measure;
+
+/* Takes and gives back its own memory. */
+berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err);
+
+#endif
