@@ -101,6 +101,8 @@ typedef struct tool_random {
 } tool_random;
 berth_status tool_random_run(const char *out_path, const tool_random *spec, const tool_convert *config,
                              berth_error *err);
+/* Name of a shape; NULL past the last. */
+const char *tool_random_shape(uint32_t i);
 
 /* ---- measuring the machine -------------------------------------------------------------------------- */
 

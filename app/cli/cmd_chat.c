@@ -206,6 +206,9 @@ static int say(struct talk *talk, struct str message)
     host_interrupt_clear();
     uint64_t start = host_now_ns();
     berth_status status = chat_say(chat, message, &fed, &dropped, &err);
+    if (status == BERTH_ERR_CANCELLED && !host_interrupted()) {
+        status = chat_say(chat, message, &fed, &dropped, &err); /* that was meant for the answer before */
+    }
     double prompt_s = (double)(host_now_ns() - start) * 1e-9;
     if (dropped > 0) {
         report_note("the context was full; the oldest %" PRIu32 " turns were forgotten", dropped);

@@ -2,6 +2,7 @@
  * berth convert: any supported checkpoint to GGUF. berth random: a random-weight checkpoint in a published shape. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/verbs.h"
 #include "common/host.h"
@@ -56,7 +57,7 @@ static const struct arg_option random_rows[] = {
      .type = ARG_TEXT,
      .offset = AT(shape),
      .value = "NAME",
-     .help = "published shape, such as qwen3-30b-a3b, olmoe, mixtral"},
+     .help = "published shape; 'list' names them all"},
     {.name = "layers",
      .type = ARG_U32,
      .offset = AT(layers),
@@ -81,7 +82,7 @@ static const struct arg_group random_groups[] = {
     {"Output", output_rows, OUTPUT_ROWS, 0},
 };
 static const struct arg_positional convert_positionals[] = {{"IN", AT(in_path), false}, {"OUT", AT(out_path), false}};
-static const struct arg_positional random_positionals[] = {{"OUT", AT(out_path), false}};
+static const struct arg_positional random_positionals[] = {{"OUT", AT(out_path), true}};
 
 static const struct arg_spec convert_spec = {
     .verb = "convert",
@@ -188,8 +189,17 @@ static int run_random(int argc, char **argv)
     if (!report_args(&random_spec, argc, argv, &options, &code)) {
         return code;
     }
-    if (options.type == NULL || options.shape == NULL) {
-        return report_usage("random", "%s is missing", options.shape == NULL ? "--shape" : "--type");
+    if (options.shape != NULL && strcmp(options.shape, "list") == 0) {
+        for (uint32_t i = 0; tool_random_shape(i) != NULL; i++) {
+            puts(tool_random_shape(i));
+        }
+        return EXIT_OK;
+    }
+    if (options.type == NULL || options.shape == NULL || options.out_path == NULL) {
+        return report_usage("random", "%s is missing",
+                            options.shape == NULL  ? "--shape"
+                            : options.type == NULL ? "--type"
+                                                   : "OUT");
     }
     struct progress progress;
     tool_convert settings = settings_of(&options, &progress);

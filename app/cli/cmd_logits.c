@@ -214,8 +214,7 @@ static int evaluate(struct logits *l)
         status = go_on(l, &err);
     }
     if (l->failed) {
-        return report_failure("logits", "%s could not be written: %s", l->options.out_path,
-                              strerror(l->failed_errno));
+        return report_failure("logits", "%s could not be written: %s", l->options.out_path, strerror(l->failed_errno));
     }
     if (status == BERTH_ERR_CANCELLED && host_interrupted()) {
         return host_interrupt_code();

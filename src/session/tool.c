@@ -436,5 +436,10 @@ berth_status tool_random_run(const char *out_path, const tool_random *spec, cons
         .seed = spec->seed,
         .spread = spec->spread,
     };
-    return convert_write_random(out_path, &random, &settings, err);
+    return convert_write_random(out_path, &random, &settings, config->overwrite, err);
+}
+
+const char *tool_random_shape(uint32_t i)
+{
+    return convert_random_shape(i);
 }

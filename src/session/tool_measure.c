@@ -314,6 +314,23 @@ static berth_status bench_run(struct bench *b, const struct checkpoint *checkpoi
     return status;
 }
 
+/* "buffered" wants its files without direct I/O. */
+static berth_status reopen_files(struct checkpoint *checkpoint, const char *engine, berth_error *err)
+{
+    bool direct = true;
+    TRY(io_engine_direct(engine, &direct, err));
+    for (uint32_t i = 0; !direct && i < checkpoint->files_count; i++) {
+        struct os_file *file = &checkpoint->files[i];
+        struct os_file again;
+        if (file->direct) {
+            TRY(os_file_open(&again, file->path, false, NULL, err));
+            os_file_close(file);
+            *file = again;
+        }
+    }
+    return BERTH_OK;
+}
+
 static berth_status with_checkpoint(const struct checkpoint *checkpoint, const tool_measure *config, tool_rates *out,
                                     berth_error *err)
 {
@@ -348,7 +365,10 @@ berth_status tool_measure_rates(const char *path, const tool_measure *config, to
     struct checkpoint checkpoint;
     berth_status status = checkpoint_open(&checkpoint, path, CHECKPOINT_WANT_TENSORS, &arena, NULL, err);
     if (status == BERTH_OK) {
-        status = with_checkpoint(&checkpoint, config, out, err);
+        status = reopen_files(&checkpoint, config->io_engine, err);
+        if (status == BERTH_OK) {
+            status = with_checkpoint(&checkpoint, config, out, err);
+        }
         checkpoint_close(&checkpoint);
     }
     os_release(region, HEADER_BYTES);
