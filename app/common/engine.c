@@ -103,6 +103,7 @@ static uint64_t own_bytes(uint32_t ctx_tokens, uint32_t vocab, uint64_t text_byt
 int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
                   berth_model_config *config)
 {
+    *config = BERTH_MODEL_CONFIG_INIT;
     tool_shape shape;
     berth_error err;
     if (tool_read_shape(options->path, &shape, &err) != BERTH_OK) {
@@ -119,7 +120,6 @@ int engine_config(const char *verb, const struct model_options *options, const s
         return report_failure(verb, "a text of %llu bytes is more than can be tokenised",
                               (unsigned long long)needs->text_bytes);
     }
-    *config = BERTH_MODEL_CONFIG_INIT;
     config->budget_bytes = options->budget_bytes;
     config->app_bytes = own_bytes(ctx, shape.vocab, text) + needs->extra_bytes;
     config->ctx_tokens = ctx;

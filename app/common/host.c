@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -186,9 +185,9 @@ static uint64_t high_water_bytes(void)
     }
     char line[256];
     uint64_t kib = 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "VmHWM: %" SCNu64 " kB", &kib) == 1) {
-            break;
+    while (kib == 0 && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "VmHWM:", 6) == 0) {
+            kib = strtoull(line + 6, NULL, 10);
         }
     }
     fclose(file);

@@ -166,7 +166,7 @@ static void sum_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
         }
     }
     for (uint32_t lane = 0; lane < 8; lane++) {
-        b->sums[worker * 8] += sums[lane];
+        b->sums[(size_t)worker * 8] += sums[lane];
     }
 }
 
