@@ -155,18 +155,8 @@ static void vocab_byte_level_with_gaps_and_specials(void **state)
                   "{\"bos_token_id\":0,\"eos_token_id\":[8,0]}", NULL);
         expect_text(&o, "tokenizer.ggml.model", "gpt2");
         expect_text(&o, "tokenizer.ggml.pre", "qwen2");
-        static const char *const tokens[] = {"<s>",
-                                             "b",
-                                             "a",
-                                             "\xc4\xa0",
-                                             "ab",
-                                             "\"\\",
-                                             "\xc4\xa0"
-                                             "ab",
-                                             "<tool>",
-                                             "<|im_end|>",
-                                             "[PAD9]",
-                                             "[PAD10]"};
+        static const char *const tokens[] = {
+            "<s>", "b", "a", "\xc4\xa0", "ab", "\"\\", "\xc4\xa0\x61\x62", "<tool>", "<|im_end|>", "[PAD9]", "[PAD10]"};
         expect_strings(&o, "tokenizer.ggml.tokens", tokens, 11, 384);
         expect_types(&o, (const int[]){3, 1, 1, 1, 1, 1, 1, 4, 3, 5, 5}, 11);
         static const char *const merges[] = {"a b", "\xc4\xa0 ab"};
