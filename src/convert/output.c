@@ -120,7 +120,7 @@ static uint64_t head_bytes(const struct convert_output *output)
 {
     uint64_t bytes = output->meta->bytes.used_bytes + META_HEAD_BYTES;
     for (uint32_t i = 0; i < output->plan->count; i++) {
-        bytes += output->plan->tensors[i].name.bytes + 8 + 4 + 8 * TENSOR_DIMS_MAX + 4 + 8;
+        bytes += output->plan->tensors[i].name.bytes + 24 + sizeof(uint64_t) * TENSOR_DIMS_MAX;
     }
     return bytes;
 }

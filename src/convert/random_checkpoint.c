@@ -36,7 +36,7 @@ static const struct shape shapes[] = {
     {"mixtral-8x22b",     "mixtral",      56,  6144,  32768, 65536, 48,   8, 128, 16384,   8,  2, 16384,   0, 1e-5f, 1e6f, true,  false, false},
 };
 /* clang-format on */
-enum { SHAPES_COUNT = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES_COUNT = sizeof shapes / sizeof shapes[0], META_BYTES = 64 * 1024 };
 
 const char *convert_random_shape(uint32_t i)
 {
@@ -232,7 +232,7 @@ static berth_status random_write(struct convert_output *output, const struct sha
     TRY(fill_hparams(shape, spec, &hparams, err));
     model.hparams = &hparams;
     TRY(convert_plan_family(output->scratch, &model, spec->type, &plan, err));
-    TRY(convert_take_meta(output->scratch, 64 * 1024, &meta, err));
+    TRY(convert_take_meta(output->scratch, META_BYTES, &meta, err));
     snprintf(name, sizeof name, "random %s seed %llu%s", shape->name, (unsigned long long)spec->seed,
              spec->spread ? " spread" : "");
     TRY(convert_general_meta(&model, name, spec->type, output->scratch, &meta, err));
