@@ -327,7 +327,7 @@ static void visit_pump(struct cache *cache)
     struct visit *visit = &cache->visit;
     while (visit->assigned < visit->count) {
         uint32_t from = recycle_position(visit);
-        if (from >= visit->next || visit->states[from] != POSITION_RELEASED) {
+        if (visit->states[from] != POSITION_RELEASED) {
             break;
         }
         uint32_t slot = visit->slots[from];
@@ -539,7 +539,7 @@ void cache_visit_end(struct cache *cache)
         }
     }
     for (uint32_t position = 0; position < visit->assigned; position++) {
-        if (position >= visit->submitted && position >= visit->hits) { /* never asked for */
+        if (position >= visit->submitted) { /* never asked for */
             slot_free(cache, visit->slots[position]);
         } else if (visit->states[position] != POSITION_GONE) {
             cache->slots[visit->slots[position]].held = false;
