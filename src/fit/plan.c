@@ -76,14 +76,12 @@ static berth_status measure(struct solver *s, uint64_t *total)
     return BERTH_OK;
 }
 
-/* Peak of the open phase: headers and tokenizer work, what is already built (text, tables), and the process. */
+/* Peak of the open phase: headers and tokenizer work (measuring a tokenizer does all that building it does), what is
+ * already built (text, tables), and the process. */
 static uint64_t open_bytes(const struct solver *s)
 {
-    uint64_t scratch = spec_peak_bytes(s->spec);
-    uint64_t with_text = size_round_up((size_t)(s->spec->scratch.used_bytes + s->spec->text_temp_bytes), OS_PAGE_BYTES);
-    scratch = scratch > with_text ? scratch : with_text;
-    return scratch + s->lines[BERTH_LINE_TEXT] + s->lines[BERTH_LINE_TABLES] + s->lines[BERTH_LINE_PROCESS] +
-           s->lines[BERTH_LINE_APP];
+    return spec_peak_bytes(s->spec) + s->lines[BERTH_LINE_TEXT] + s->lines[BERTH_LINE_TABLES] +
+           s->lines[BERTH_LINE_PROCESS] + s->lines[BERTH_LINE_APP];
 }
 
 static berth_status set_slots(struct solver *s, uint64_t bytes)

@@ -7,13 +7,10 @@
 static berth_status read_text(struct spec *spec, berth_error *err)
 {
     struct arena measure;
-    struct arena temp;
     struct text *text = NULL;
     arena_measure(&measure);
-    arena_measure(&temp);
-    TRY(text_layout(&measure, &temp, &spec->checkpoint, spec->text_bytes_max, &text, err));
+    TRY(text_layout(&measure, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &text, err));
     spec->text_bytes = measure.used_bytes;
-    spec->text_temp_bytes = temp.peak_bytes;
     return arena_check(&measure, "tokenizer", err);
 }
 

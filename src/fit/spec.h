@@ -23,9 +23,8 @@ struct spec {
     struct expert_formats *formats;
     const struct kernels *kernels;
     bool has_kernel[DTYPE_COUNT];
-    uint64_t text_bytes;      /* what the tokenizer takes */
-    uint64_t text_temp_bytes; /* and what building it needs besides */
-    uint64_t text_bytes_max;  /* longest text one call encodes */
+    uint64_t text_bytes;     /* what the tokenizer takes */
+    uint64_t text_bytes_max; /* longest text one call encodes */
 };
 
 /* Opens and reads; *out must be freed with spec_close(). cap_bytes bounds what headers may take. */
