@@ -12,6 +12,10 @@ foreach(source ${BERTH_CLI_UNITS})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
 endforeach()
 
+# The program's own logic against a scripted model in place of the library's session half.
+target_sources(test_app_chat PRIVATE tests/cli/fake/fake_model.c)
+target_include_directories(test_app_chat PRIVATE tests/cli)
+
 # json_get FILE [PATH]: reads one JSON document and prints the value at a dotted path; fails when it is not JSON.
 add_executable(json_get tests/cli/json_get.c)
 target_link_libraries(json_get PRIVATE PkgConfig::JANSSON berth_flags)
