@@ -87,7 +87,7 @@ enum { EDITOR_BYTES = 2 << 20 };
 static bool write_text(void *user, const char *text, size_t bytes)
 {
     (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    return report_write(text, bytes);
 }
 
 static int set_template(struct talk *talk)
@@ -178,13 +178,11 @@ static int answer(struct talk *talk, uint32_t fed, double prompt_s)
     generate(&generator, chat_answer(chat), limit, &result);
     live_end(&live);
     chat_answered(chat, &result);
-    putchar('\n');
-    fflush(stdout);
+    if (!report_write("\n", 1) || result.end == GENERATE_OUTPUT) {
+        return EXIT_FAILED; /* said when stdout is flushed at the end */
+    }
     if (result.end == GENERATE_FAILED) {
         return report_error("chat", &result.err);
-    }
-    if (result.end == GENERATE_OUTPUT || ferror(stdout)) {
-        return EXIT_FAILED; /* said when stdout is flushed at the end */
     }
     say_turn(talk, fed, prompt_s, &result, start);
     return EXIT_OK;

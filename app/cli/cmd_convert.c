@@ -31,7 +31,7 @@ static const struct arg_option output_rows[] = {
      .type = ARG_SIZE,
      .offset = AT(split_bytes),
      .value = "SIZE",
-     .low = 1 << 20,
+     .low = 4096,
      .help = "parts of about this size, OUT-00001-of-0000N.gguf"},
     {.name = "align",
      .type = ARG_U32,
@@ -145,6 +145,17 @@ static int finish(const char *verb, const struct convert_options *options, berth
     return EXIT_OK;
 }
 
+/* Before any work; the library looks again when it writes. */
+static bool in_the_way(const char *verb, const struct convert_options *options)
+{
+    uint64_t bytes;
+    if (options->overwrite || !host_file_size(options->out_path, &bytes)) {
+        return false;
+    }
+    report_failure(verb, "%s exists already; --overwrite replaces it", options->out_path);
+    return true;
+}
+
 static tool_convert settings_of(const struct convert_options *options, struct progress *progress)
 {
     progress_begin(progress, options->quiet);
@@ -173,6 +184,9 @@ static int run_convert(int argc, char **argv)
     if (options.type == NULL) {
         return report_usage("convert", "--type is missing");
     }
+    if (in_the_way("convert", &options)) {
+        return EXIT_FAILED;
+    }
     struct progress progress;
     tool_convert settings = settings_of(&options, &progress);
     uint64_t start = host_now_ns();
@@ -200,6 +214,9 @@ static int run_random(int argc, char **argv)
                             options.shape == NULL  ? "--shape"
                             : options.type == NULL ? "--type"
                                                    : "OUT");
+    }
+    if (in_the_way("random", &options)) {
+        return EXIT_FAILED;
     }
     struct progress progress;
     tool_convert settings = settings_of(&options, &progress);

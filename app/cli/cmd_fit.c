@@ -74,6 +74,7 @@ static int plan_with(const struct model_options *options, berth_plan *plan)
     if (berth_plan_memory(options->path, &config, plan, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
+    engine_name_budget(options, plan);
     return EXIT_OK;
 }
 

@@ -247,8 +247,8 @@ static int close_output(const char *path, FILE *out, int code)
         code = report_failure("logits", "%s could not be written: %s", path,
                               errno != 0 ? strerror(errno) : "an earlier write failed");
     }
-    if (code != EXIT_OK && strcmp(path, "/dev/stdout") != 0) {
-        remove(path);
+    if (code != EXIT_OK) {
+        host_remove_file(path);
     }
     return code;
 }

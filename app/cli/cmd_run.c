@@ -253,7 +253,7 @@ static bool write_text(void *user, const char *text, size_t bytes)
     if (run->options.json) {
         return true; /* printed at the end, from the ids */
     }
-    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    return report_write(text, bytes);
 }
 
 static int take_memory(struct run *run)
@@ -357,9 +357,8 @@ static int finish(struct run *run)
             print_ids(run);
         }
         if (report->result.count > 0 && report->result.end != GENERATE_OUTPUT) {
-            putchar('\n');
+            report_write("\n", 1);
         }
-        fflush(stdout);
         if (!o->model.quiet) {
             run_report_print(report, stderr);
         }

@@ -135,6 +135,13 @@ int engine_config(const char *verb, const struct model_options *options, const s
     return EXIT_OK;
 }
 
+void engine_name_budget(const struct model_options *options, berth_plan *plan)
+{
+    if (options->budget_bytes > 0) {
+        snprintf(plan->binding, sizeof plan->binding, "--budget");
+    }
+}
+
 static bool on_progress(void *user, const char *what, uint64_t done, uint64_t total)
 {
     struct engine *engine = user;
@@ -229,6 +236,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     }
     berth_model_get_info(engine->model, &engine->info);
     berth_model_get_plan(engine->model, &engine->plan);
+    engine_name_budget(options, &engine->plan);
     if (!needs->text_only && !needs->no_session) {
         berth_session_config session = BERTH_SESSION_CONFIG_INIT;
         engine->route = needs->route;

@@ -62,6 +62,9 @@ struct engine {
 int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
                   berth_model_config *config);
 
+/* Says "--budget" where the library only knows that a budget was given. */
+void engine_name_budget(const struct model_options *options, berth_plan *plan);
+
 /* EXIT_OK, or an exit code after the reason was printed. */
 int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
                 const struct engine_needs *needs);

@@ -69,6 +69,14 @@ bool host_file_size(const char *path, uint64_t *bytes)
     return true;
 }
 
+void host_remove_file(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && S_ISREG(info.st_mode)) {
+        unlink(path);
+    }
+}
+
 bool host_write_through(FILE *file)
 {
     if (fflush(file) != 0) {
@@ -111,20 +119,29 @@ static void on_signal(int number)
     errno = saved;
 }
 
-void host_catch_interrupts(void)
+/* A signal that the caller had ignored (a shell's background job) stays ignored. */
+static void set_handler(int number, void (*handler)(int))
 {
     struct sigaction action;
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN) {
+        return;
+    }
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal; /* no SA_RESTART: a blocked read from a pipe gives up */
+    action.sa_handler = handler; /* no SA_RESTART: a blocked read from a pipe gives up */
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(number, &action, NULL);
+}
+
+void host_catch_interrupts(void)
+{
+    set_handler(SIGINT, on_signal);
+    set_handler(SIGTERM, on_signal);
 }
 
 void host_release_interrupts(void)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    set_handler(SIGINT, SIG_DFL);
+    set_handler(SIGTERM, SIG_DFL);
 }
 
 void host_watch(berth_session *session)

@@ -27,6 +27,9 @@ uint64_t host_seed(void);   /* differs from run to run */
 /* A directory, or a file that exists; 0 bytes for directories. */
 bool host_file_size(const char *path, uint64_t *bytes);
 
+/* Removes a plain file; devices, pipes and links are left alone. */
+void host_remove_file(const char *path);
+
 /* Brings what was written to disk and drops it from the page cache, where it would count as our memory. Files that
  * cannot be synced (pipes) are left as they are. False: a write was lost, errno says why. */
 bool host_write_through(FILE *file);

@@ -176,13 +176,24 @@ void report_note(const char *format, ...)
     fputc('\n', stderr);
 }
 
-int report_flush(const char *verb, int code)
+static int lost_errno; /* why the first write to stdout was lost */
+
+bool report_write(const char *text, size_t bytes)
 {
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
+    bool arrived = fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    if (!arrived && lost_errno == 0) {
+        lost_errno = errno;
+    }
+    return arrived;
+}
+
+int report_flush(const char *verb, int code)
+{
+    if (report_write("", 0) && !ferror(stdout)) {
         return code;
     }
     fprintf(stderr, "berth %s: standard output could not be written: %s\n", verb,
-            errno != 0 ? strerror(errno) : "an earlier write failed");
+            lost_errno != 0 ? strerror(lost_errno) : "an earlier write failed");
     return EXIT_FAILED;
 }

@@ -27,6 +27,9 @@ int report_failure(const char *verb, const char *format, ...) BASE_PRINTF(2, 3);
 /* A remark that is not a failure. */
 void report_note(const char *format, ...) BASE_PRINTF(1, 2);
 
+/* Writes to stdout and flushes; false when it did not arrive. The first reason is kept for report_flush(). */
+bool report_write(const char *text, size_t bytes);
+
 /* Flushes stdout. When something written there was lost (closed pipe, full disk): says so and returns EXIT_FAILED,
  * otherwise returns `code`. */
 int report_flush(const char *verb, int code);

@@ -21,7 +21,8 @@ enum {
     KERNEL_K = 2048,
     KERNEL_ROWS = 32, /* 32 x 2048 stay in the second-level cache in every format */
     KERNEL_TOKENS = 16,
-    KERNEL_RUNS = 64, /* of one item of work */
+    ITEM_NS = 500000, /* about how long one item of work takes: much longer than handing it out */
+    RUNS_MAX = 4096,
     IO_THREADS_DEFAULT = 4,
     MILLISECONDS_DEFAULT = 100
 };
@@ -48,6 +49,7 @@ struct bench {
     float *outputs;  /* [threads][KERNEL_TOKENS][KERNEL_ROWS] */
     uint64_t *sums;  /* [threads], 8 apart: what the memory stream adds up to, so that it is not optimised away */
     uint32_t tokens; /* of the kernel run in progress */
+    uint32_t runs;   /* of the kernel in one item of work */
 };
 
 /* ---- layout ----------------------------------------------------------------------------------------- */
@@ -207,7 +209,7 @@ static void kernel_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worke
         .tokens = b->tokens,
     };
     for (uint32_t i = begin; i < end; i++) {
-        for (uint32_t run = 0; run < KERNEL_RUNS; run++) {
+        for (uint32_t run = 0; run < b->runs; run++) {
             b->kernels->matmul[b->dtype](&m, 0, KERNEL_ROWS);
         }
     }
@@ -216,16 +218,21 @@ static void kernel_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worke
 static double kernel_rate(struct bench *b, uint32_t tokens)
 {
     b->tokens = tokens;
-    pool_for(b->pool, b->threads, 1, kernel_piece, b); /* warms the caches and the clocks */
+    b->runs = 1;
+    kernel_piece(b, 0, 1, 0); /* warms the cache */
+    uint64_t start = os_now_ns();
+    kernel_piece(b, 0, 1, 0);
+    uint64_t one = os_now_ns() - start;
+    b->runs = one > 0 && ITEM_NS / one < RUNS_MAX ? (uint32_t)(ITEM_NS / one) + 1 : RUNS_MAX;
     uint64_t items = 0;
     uint64_t spent = 0;
-    uint64_t start = os_now_ns();
+    start = os_now_ns();
     while (spent < b->budget_ns / 2) {
         pool_for(b->pool, b->threads * 4, 1, kernel_piece, b);
         items += (uint64_t)b->threads * 4;
         spent = os_now_ns() - start;
     }
-    double macs = (double)items * KERNEL_RUNS * KERNEL_ROWS * KERNEL_K * tokens;
+    double macs = (double)items * b->runs * KERNEL_ROWS * KERNEL_K * tokens;
     return macs * 1e9 / (double)spent;
 }
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+# convert and inspect: the converted file holds the same model, and failures leave nothing behind.
+. "$(dirname "$0")/lib.sh"
+model=$golden/qwen3-moe
+ids=1,2,3,4,5,6,7
+go logits "$model" --ids $ids --hash
+hash=$(cat "$work/out")
+
+go convert "$model" "$work/a.gguf" --type bf16
+want_code 0
+want_err 'wrote'
+want_no_out
+go logits "$work/a.gguf" --ids $ids --hash
+want_code 0
+want_out "$hash"
+go convert "$model" "$work/a.gguf" --type bf16
+want_code 1
+want_err 'exists already; --overwrite'
+go convert "$model" "$work/a.gguf" --type q8_0 --overwrite --quiet
+want_code 0
+want_no_err
+go inspect "$work/a.gguf" --json --meta --tensors
+want_code 0
+want_json
+want_value format 'GGUF v3'
+want_value family qwen3-moe
+want_value layers 4
+want_value experts 8
+want_value top_k 2
+want_value vocab 384
+want_value types.0.type Q8_0
+want_value tensors.# 51
+want_value meta.0.key general.architecture
+want_value meta.0.value qwen3moe
+want_value files.0 "$work/a.gguf"
+go inspect "$work/a.gguf"
+want_out 'GGUF v3, 1 file, 51 tensors'
+want_out 'family      qwen3-moe'
+go inspect "$work/a.gguf" --tensors --meta
+want_out 'blk.3.ffn_down_exps.weight  Q8_0  8 x 64 x 32'
+want_out 'qwen3moe.block_count'
+go inspect "$model" --json
+want_json
+want_value format safetensors
+want_value parameters 297664
+
+# Split files open from their first part, and hold the same.
+go random "$work/r.gguf" --shape tiny --type f32 --seed 3 --quiet
+want_code 0
+go logits "$work/r.gguf" --ids 1,2,3 --hash
+hash=$(cat "$work/out")
+go convert "$work/r.gguf" "$work/s.gguf" --type f32 --split 64KiB --align 4096
+want_code 0
+checks=$((checks + 1))
+first=$(ls "$work" | grep -E '^s-00001-of-[0-9]{5}\.gguf$') || fail 'no split files'
+[ "$first" != s-00001-of-00001.gguf ] || fail 'only one part'
+go logits "$work/$first" --ids 1,2,3 --hash
+want_code 0
+want_out "$hash"
+
+go convert "$model" "$work/x.gguf" --type q4_k
+want_code 2
+want_err 'want f32, f16, bf16 or q8_0'
+go convert "$work" "$work/x.gguf" --type f32
+want_code 2
+want_err 'name one of them'
+go convert "$model" "$work/no/x.gguf" --type f32
+want_code 1
+head -c 3000 "$work/a.gguf" >"$work/cut.gguf"
+go inspect "$work/cut.gguf"
+want_code 1
+want_err 'cut.gguf'
+go convert "$work/cut.gguf" "$work/x.gguf" --type f32
+want_code 1
+checks=$((checks + 1))
+! ls -a "$work" | grep -q '^\.\{0,1\}x\.gguf' || fail 'something was left behind'
+go random --shape list
+want_code 0
+want_out tiny
+go random "$work/y.gguf" --shape nonsense --type f32
+want_code 1
+want_err nonsense
+finish

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+# fit: verdicts, exit statuses, and that its floors are what run obeys, to the byte.
+. "$(dirname "$0")/lib.sh"
+model=$golden/qwen3-moe
+
+go fit "$model" --json --budget 1GiB
+want_code 0
+want_json
+want_no_err
+want_value verdict fits
+want_value plan.fits true
+want_value plan.binding --budget
+want_value model.family qwen3-moe
+want_value plan.experts 32
+sum=0
+for line in trunk kv state scratch slots staging text tables threads process app; do
+    sum=$((sum + $(value plan.lines.$line)))
+done
+checks=$((checks + 1))
+[ "$sum" = "$(value plan.run_bytes)" ] || fail "the lines add up to $sum"
+hard=$(value plan.hard_floor_bytes)
+floor=$(value plan.floor_bytes)
+full=$(value plan.full_bytes)
+checks=$((checks + 1))
+[ "$hard" -le "$floor" ] && [ "$floor" -le "$full" ] || fail "floors out of order: $hard $floor $full"
+
+expect() { # BUDGET VERDICT CODE
+    go fit "$model" --json --budget "$1"
+    want_code "$3"
+    want_json
+    want_value verdict "$2"
+    want_value plan.hard_floor_bytes "$hard"
+}
+expect $((hard - 1)) no-fit 3
+expect "$hard" fits-uncached 0
+expect $((floor - 1)) fits-uncached 0
+expect "$floor" fits 0
+expect "$full" fits 0
+want_value plan.resident true
+
+# The text says the same.
+go fit "$model" --budget $((hard - 1))
+want_code 3
+want_out 'does not fit'
+want_out "--budget $hard is the smallest that runs"
+go fit "$model" --budget "$full"
+want_out 'every expert stays in memory'
+want_out 'hard floor'
+want_out 'E experts'
+
+# run and logits refuse one byte below it and work at it.
+go run "$model" --ids 1,2,3 -n 4 --budget $((hard - 1))
+want_code 3
+want_no_out
+want_err "$hard"
+want_err "'berth fit'"
+go run "$model" --ids 1,2,3 -n 4 --budget "$hard" --json
+want_code 0
+want_json
+want_value plan.hard_floor_bytes "$hard"
+want_value plan.cached false
+go logits "$model" --ids 1,2,3 --hash --budget $((hard - 1))
+want_code 3
+go logits "$model" --ids 1,2,3 --hash --budget "$hard"
+want_code 0
+
+# Options change the plan the way they say; the largest context is one that fits.
+go fit "$model" --json --kv f32
+kv32=$(value plan.lines.kv)
+go fit "$model" --json --kv f16
+checks=$((checks + 1))
+[ $(($(value plan.lines.kv) * 2)) -eq "$kv32" ] || fail "f32 keys and values are not twice f16"
+go fit "$model" --json --ctx 64 --chunk 8
+want_value plan.ctx 64
+want_value plan.chunk 8
+budget=$(value plan.hard_floor_bytes)
+go fit "$model" --json --ctx 64 --chunk 8 --budget $((budget + 40000))
+most=$(value plan.ctx_max)
+go fit "$model" --json --ctx "$most" --chunk 8 --budget $((budget + 40000))
+want_code 0
+want_value plan.fits true
+go fit "$model" --json --ctx $((most + 1)) --chunk 8 --budget $((budget + 40000))
+want_value plan.fits false
+go fit "$model" --json --ctx 100000
+want_code 2
+
+# Advice lowers the floor it claims to lower.
+go fit "$model" --json --kv f32 --chunk 512 --budget 3MiB
+want_code 3
+count=$(value advice.#)
+checks=$((checks + 1))
+[ "$count" -ge 2 ] || fail "$count pieces of advice"
+option=$(value advice.0.option)
+lower=$(value advice.0.hard_floor_bytes)
+# shellcheck disable=SC2086
+go fit "$model" --json --kv f32 --chunk 512 --budget 3MiB ${option}
+want_value plan.hard_floor_bytes "$lower"
+finish
