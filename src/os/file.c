@@ -301,14 +301,14 @@ berth_status os_directory_each(const char *path, bool (*fn)(void *user, const ch
 
 /* ---- writing ---------------------------------------------------------------------------------------- */
 
-berth_status os_writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
-                            berth_error *err)
+static berth_status writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
+                                mode_t mode, berth_error *err)
 {
     *writer = (struct os_writer){.fd = -1, .buffer = buffer, .buffer_bytes = buffer_bytes};
     TRY(copy_path(writer->path, sizeof writer->path, path, err));
     for (unsigned n = 0; n < TEMP_NAMES_MAX; n++) {
         (void)snprintf(writer->temp_path, sizeof writer->temp_path, "%s.tmp.%ld.%u", writer->path, (long)getpid(), n);
-        writer->fd = open_retry(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        writer->fd = open_retry(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL, mode);
         if (writer->fd >= 0) {
             return BERTH_OK;
         }
@@ -319,6 +319,18 @@ berth_status os_writer_open(struct os_writer *writer, const char *path, void *bu
     berth_status status = system_fail(errno, "create", writer->temp_path, err);
     writer->temp_path[0] = '\0'; /* not ours to remove */
     return status;
+}
+
+berth_status os_writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
+                            berth_error *err)
+{
+    return writer_open(writer, path, buffer, buffer_bytes, 0666, err);
+}
+
+berth_status os_writer_open_private(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
+                                    berth_error *err)
+{
+    return writer_open(writer, path, buffer, buffer_bytes, 0600, err);
 }
 
 static berth_status writer_fail(struct os_writer *writer, int code, const char *what, berth_error *err)

@@ -50,6 +50,9 @@ struct os_writer {
 };
 berth_status os_writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
                             berth_error *err);
+/* The same for a file that only its owner may read. */
+berth_status os_writer_open_private(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
+                                    berth_error *err);
 berth_status os_writer_put(struct os_writer *writer, const void *data, size_t bytes, berth_error *err);
 /* Flushes and syncs the temporary file, without renaming it: several writers can be made durable before the first one
  * appears at its place. */
