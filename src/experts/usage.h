@@ -93,7 +93,7 @@ uint64_t usage_lfru_score(uint32_t heat, uint32_t last, uint32_t clock);
 /* A challenger must score more than this to replace a pin of `cold` points: a quarter and four selections more. */
 static inline uint64_t usage_lfru_threshold(uint64_t cold)
 {
-    return cold + cold / 4 + 4 * 256;
+    return cold + cold / 4 + 1024;
 }
 
 struct usage_candidate {
