@@ -53,12 +53,12 @@ static void sort_places(const struct added_entry *entries, uint32_t *places, uin
     }
 }
 
-berth_status added_layout(const struct build *build, struct added_entry *entries, uint32_t count, struct added *out,
-                          berth_error *err)
+berth_status added_layout(const struct text_build *build, struct added_entry *entries, uint32_t count,
+                          struct added *out, berth_error *err)
 {
     *out = (struct added){.count = 0};
     void *place;
-    TRY(build_temp(build, count, sizeof(uint32_t), &place, err));
+    TRY(text_build_temp(build, count, sizeof(uint32_t), &place, err));
     uint32_t *places = place;
     for (uint32_t i = 0; i < count; i++) {
         places[i] = i;
@@ -78,10 +78,10 @@ berth_status added_layout(const struct build *build, struct added_entry *entries
     void *starts;
     void *flags;
     void *text;
-    TRY(build_keep(build, kept, sizeof *out->ids, &ids, err));
-    TRY(build_keep(build, (uint64_t)kept + 1, sizeof *out->starts, &starts, err));
-    TRY(build_keep(build, kept, 1, &flags, err));
-    TRY(build_keep(build, bytes, 1, &text, err));
+    TRY(text_build_keep(build, kept, sizeof *out->ids, &ids, err));
+    TRY(text_build_keep(build, (uint64_t)kept + 1, sizeof *out->starts, &starts, err));
+    TRY(text_build_keep(build, kept, 1, &flags, err));
+    TRY(text_build_keep(build, bytes, 1, &text, err));
     *out = (struct added){.count = kept, .ids = ids, .starts = starts, .flags = flags, .bytes = text};
     for (uint32_t i = 0; i < kept; i++) {
         const struct added_entry *entry = &entries[places[i]];
@@ -276,6 +276,7 @@ bool added_walk_next(struct added_walk *walk, struct str *stretch, int32_t *id)
     size_t end = walk->text.bytes;
     int32_t token = VOCAB_NONE;
     bool found = find_token(walk, &start, &end, &token);
+    start = found ? start : walk->text.bytes; /* find_token() leaves what did not count behind */
     *stretch = (struct str){walk->text.ptr + walk->from, start - walk->from};
     *id = VOCAB_NONE;
     if (found && start > walk->from) {

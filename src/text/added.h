@@ -27,8 +27,8 @@ struct added_entry {
 };
 
 /* Copies entries[0..count) into a new set; sorts them in place. Of equal spellings the last entry stays. */
-berth_status added_layout(const struct build *build, struct added_entry *entries, uint32_t count, struct added *out,
-                          berth_error *err);
+berth_status added_layout(const struct text_build *build, struct added_entry *entries, uint32_t count,
+                          struct added *out, berth_error *err);
 
 /* A walk over a text: stretches of plain text and added tokens in turn. */
 struct added_walk {

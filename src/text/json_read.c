@@ -39,7 +39,7 @@ berth_status json_read_wrong(const struct json *at, const char *what, const char
     return status;
 }
 
-berth_status json_read_string(const struct build *build, const struct json *at, const char *what, struct str *out,
+berth_status json_read_string(const struct text_build *build, const struct json *at, const char *what, struct str *out,
                               berth_error *err)
 {
     if (at->token.kind != JSON_STRING && at->token.kind != JSON_KEY) {
@@ -50,12 +50,12 @@ berth_status json_read_string(const struct build *build, const struct json *at, 
         return BERTH_OK;
     }
     void *place;
-    TRY(build_temp(build, at->token.raw.bytes, 1, &place, err));
+    TRY(text_build_temp(build, at->token.raw.bytes, 1, &place, err));
     *out = (struct str){place, json_unescape(&at->token, place, at->token.raw.bytes)};
     return BERTH_OK;
 }
 
-berth_status json_read_text(const struct build *build, const struct json *object, const char *key, struct str *out,
+berth_status json_read_text(const struct text_build *build, const struct json *object, const char *key, struct str *out,
                             berth_error *err)
 {
     struct json value;

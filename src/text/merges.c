@@ -7,7 +7,7 @@ enum { ID_BITS = 21, SMALL_PIECE = 24 };
 static const uint32_t NO_PAIR = UINT32_MAX;
 _Static_assert(VOCAB_IDS_MAX == 1 << ID_BITS, "three ids fit into 63 bits");
 
-berth_status merges_layout(const struct build *build, uint64_t count, struct merges *out, berth_error *err)
+berth_status merges_layout(const struct text_build *build, uint64_t count, struct merges *out, berth_error *err)
 {
     if (count > MERGES_MAX) {
         return error_set(err, BERTH_ERR_LIMIT, "the tokenizer has %llu merges, at most %d are supported",
@@ -16,8 +16,8 @@ berth_status merges_layout(const struct build *build, uint64_t count, struct mer
     void *packed;
     void *slots;
     *out = (struct merges){.count = (uint32_t)count, .slots_count = (uint32_t)(count + count / 2 + 8)};
-    TRY(build_keep(build, count, sizeof *out->packed, &packed, err));
-    TRY(build_keep(build, out->slots_count, sizeof *out->slots, &slots, err));
+    TRY(text_build_keep(build, count, sizeof *out->packed, &packed, err));
+    TRY(text_build_keep(build, out->slots_count, sizeof *out->slots, &slots, err));
     out->packed = packed;
     out->slots = slots;
     return BERTH_OK;

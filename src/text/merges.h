@@ -22,7 +22,7 @@ struct merges {
 };
 
 /* Room for `count` merges. The caller adds them in order of rank. */
-berth_status merges_layout(const struct build *build, uint64_t count, struct merges *out, berth_error *err);
+berth_status merges_layout(const struct text_build *build, uint64_t count, struct merges *out, berth_error *err);
 /* `replace`: a pair that is there already gets the new rank and result (Hugging Face); else the first one stays. */
 void merges_add(struct merges *merges, uint32_t index, int32_t left, int32_t right, int32_t result, bool replace);
 

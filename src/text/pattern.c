@@ -65,12 +65,12 @@ static void pool_give(void *place, void *user)
     assert(!"PCRE2 gave back what it did not take");
 }
 
-berth_status pattern_matcher_layout(const struct build *build, struct pattern_matcher **out, berth_error *err)
+berth_status pattern_matcher_layout(const struct text_build *build, struct pattern_matcher **out, berth_error *err)
 {
     void *place;
     void *base;
-    TRY(build_keep(build, 1, sizeof **out, &place, err));
-    TRY(build_keep(build, POOL_BYTES, 1, &base, err));
+    TRY(text_build_keep(build, 1, sizeof **out, &place, err));
+    TRY(text_build_keep(build, POOL_BYTES, 1, &base, err));
     struct pattern_matcher *matcher = place;
     matcher->pool.base = base;
     pcre2_general_context *general = pcre2_general_context_create(pool_take, pool_give, &matcher->pool);
@@ -90,7 +90,7 @@ berth_status pattern_matcher_layout(const struct build *build, struct pattern_ma
 /* Compile-time allocations: taken from the temp arena, never given back one by one. `kept` (if any) is what the next
  * allocation gets: the place of the copy that stays. */
 struct compile_memory {
-    const struct build *build;
+    const struct text_build *build;
     void *kept;
 };
 
@@ -103,7 +103,7 @@ static void *compile_take(size_t bytes, void *user)
         return kept;
     }
     void *place;
-    return build_temp(memory->build, bytes, 1, &place, NULL) == BERTH_OK ? place : NULL;
+    return text_build_temp(memory->build, bytes, 1, &place, NULL) == BERTH_OK ? place : NULL;
 }
 
 static void compile_give(void *place, void *user)
@@ -128,7 +128,7 @@ static berth_status keep_code(struct compile_memory *memory, const pcre2_code *c
     if (pcre2_pattern_info(compiled, PCRE2_INFO_SIZE, &bytes) != 0) {
         return error_set(err, BERTH_ERR_INTERNAL, "PCRE2 does not tell the size of a pattern");
     }
-    TRY(build_keep(memory->build, bytes, 1, &memory->kept, err));
+    TRY(text_build_keep(memory->build, bytes, 1, &memory->kept, err));
     out->code = pcre2_code_copy(compiled);
     if (out->code == NULL || memory->kept != NULL) {
         return error_set(err, BERTH_ERR_INTERNAL, "PCRE2 did not copy a pattern into the memory set aside for it");
@@ -136,7 +136,7 @@ static berth_status keep_code(struct compile_memory *memory, const pcre2_code *c
     return BERTH_OK;
 }
 
-berth_status pattern_compile(const struct build *build, struct str source, struct pattern *out, berth_error *err)
+berth_status pattern_compile(const struct text_build *build, struct str source, struct pattern *out, berth_error *err)
 {
     struct str translated;
     bool has_references;
@@ -161,10 +161,10 @@ berth_status pattern_compile(const struct build *build, struct str source, struc
     return keep_code(&memory, compiled, out, err);
 }
 
-berth_status pattern_literal(const struct build *build, struct str literal, struct pattern *out, berth_error *err)
+berth_status pattern_literal(const struct text_build *build, struct str literal, struct pattern *out, berth_error *err)
 {
     *out = (struct pattern){NULL, {NULL, 0}};
-    return build_copy(build, literal, &out->literal, err);
+    return text_build_copy(build, literal, &out->literal, err);
 }
 
 void pattern_walk_begin(struct pattern_walk *walk, const struct pattern *pattern, struct pattern_matcher *matcher,

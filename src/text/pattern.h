@@ -8,7 +8,7 @@
 #ifndef TEXT_PATTERN_H
 #define TEXT_PATTERN_H
 
-#include "text/build.h"
+#include "text/text_build.h"
 
 enum { PATTERN_BYTES_MAX = 1 << 16 };
 
@@ -19,10 +19,10 @@ struct pattern {
 
 /* The working memory of matching, one for all patterns of a tokenizer. */
 struct pattern_matcher;
-berth_status pattern_matcher_layout(const struct build *build, struct pattern_matcher **out, berth_error *err);
+berth_status pattern_matcher_layout(const struct text_build *build, struct pattern_matcher **out, berth_error *err);
 
-berth_status pattern_compile(const struct build *build, struct str source, struct pattern *out, berth_error *err);
-berth_status pattern_literal(const struct build *build, struct str literal, struct pattern *out, berth_error *err);
+berth_status pattern_compile(const struct text_build *build, struct str source, struct pattern *out, berth_error *err);
+berth_status pattern_literal(const struct text_build *build, struct str literal, struct pattern *out, berth_error *err);
 
 /* All matches of a pattern in a subject (valid UTF-8), one call each, left to right. Empty matches count, but not right
  * where the match before ended. */
@@ -38,7 +38,7 @@ void pattern_walk_begin(struct pattern_walk *walk, const struct pattern *pattern
 berth_status pattern_walk_next(struct pattern_walk *walk, bool *found, size_t *start, size_t *end, berth_error *err);
 
 /* Private to the room, for tests: the PCRE2 spelling of an Oniguruma pattern, in temp memory. */
-berth_status pattern_translate(const struct build *build, struct str source, struct str *out, bool *has_references,
+berth_status pattern_translate(const struct text_build *build, struct str source, struct str *out, bool *has_references,
                                berth_error *err);
 
 #endif

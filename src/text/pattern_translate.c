@@ -595,7 +595,7 @@ static berth_status translate_next(struct translation *t)
     return BERTH_OK;
 }
 
-berth_status pattern_translate(const struct build *build, struct str source, struct str *out, bool *has_references,
+berth_status pattern_translate(const struct text_build *build, struct str source, struct str *out, bool *has_references,
                                berth_error *err)
 {
     if (source.bytes > PATTERN_BYTES_MAX) {
@@ -608,7 +608,7 @@ berth_status pattern_translate(const struct build *build, struct str source, str
     /* No element grows more than this: \p{^Word} and \s are the longest replacements. */
     struct translation t = {.in = source, .cap = source.bytes * 16 + 64, .err = err};
     void *place;
-    TRY(build_temp(build, t.cap, 1, &place, err));
+    TRY(text_build_temp(build, t.cap, 1, &place, err));
     t.out = place;
     /* A run of white space at the end is looked for at every position of a run that is not at the end, which takes
      * square time. The longest match starts the run, so looking at its first position gives the same. */

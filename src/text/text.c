@@ -101,7 +101,7 @@ static size_t piece_max_bytes(const struct text *text)
     return (longest + 2) * growth + 8;
 }
 
-static berth_status scratch_layout(const struct build *build, struct text *text, berth_error *err)
+static berth_status scratch_layout(const struct text_build *build, struct text *text, berth_error *err)
 {
     if (build->text_bytes_max > UINT32_MAX / 4) {
         return error_set(err, BERTH_ERR_ARGUMENT, "texts of up to %llu bytes are asked for, at most 1 GiB is supported",
@@ -110,20 +110,20 @@ static berth_status scratch_layout(const struct build *build, struct text *text,
     void *place;
     size_t grown = (size_t)build->text_bytes_max * 3 + SLACK_BYTES;
     text->text_bytes_max = build->text_bytes_max;
-    TRY(build_keep(build, grown, 1, &place, err));
+    TRY(text_build_keep(build, grown, 1, &place, err));
     text->repaired = place;
     text->repaired_bytes = grown;
     text->symbols_count = (uint32_t)build->text_bytes_max + SLACK_BYTES;
-    TRY(build_keep(build, text->symbols_count, sizeof *text->symbols, &place, err));
+    TRY(text_build_keep(build, text->symbols_count, sizeof *text->symbols, &place, err));
     text->symbols = place;
     /* While a text is normalised nothing is merged: the symbols' memory holds the code points. */
     text->normalize_scratch.points = place;
     text->normalize_scratch.points_count = (size_t)text->symbols_count * (sizeof *text->symbols / sizeof(int32_t));
-    TRY(build_keep(build, (uint64_t)text->symbols_count * 2, sizeof *text->heap, &place, err));
+    TRY(text_build_keep(build, (uint64_t)text->symbols_count * 2, sizeof *text->heap, &place, err));
     text->heap = place;
     text->normalize_scratch.buffer_bytes = grown;
     for (unsigned i = 0; i < 2 && i < text->normalize_count; i++) {
-        TRY(build_keep(build, grown, 1, &place, err));
+        TRY(text_build_keep(build, grown, 1, &place, err));
         text->normalize_scratch.buffers[i] = place;
     }
     if (text->normalize_count == 1) {
@@ -132,7 +132,7 @@ static berth_status scratch_layout(const struct build *build, struct text *text,
     for (unsigned i = 0; i < text->pretokenize_count; i++) {
         struct pretokenize_step *step = &text->pretokenize[i];
         if (step->kind != PRETOKENIZE_SPLIT) {
-            TRY(build_keep(build, grown, 1, &place, err));
+            TRY(text_build_keep(build, grown, 1, &place, err));
             step->buffer = place;
             step->buffer_bytes = grown;
         }
@@ -140,11 +140,11 @@ static berth_status scratch_layout(const struct build *build, struct text *text,
     return BERTH_OK;
 }
 
-static berth_status build_text(const struct build *build, const struct checkpoint *checkpoint, bool json,
+static berth_status build_text(const struct text_build *build, const struct checkpoint *checkpoint, bool json,
                                struct text **out, berth_error *err)
 {
     void *place;
-    TRY(build_keep(build, 1, sizeof **out, &place, err));
+    TRY(text_build_keep(build, 1, sizeof **out, &place, err));
     struct text *text = place;
     text->bos = text->eos = text->unknown = VOCAB_NONE;
     TRY(pattern_matcher_layout(build, &text->matcher, err));
@@ -166,7 +166,7 @@ berth_status text_layout(struct arena *arena, struct arena *temp, const struct c
     if (!json && (!gguf || str_is(model, "none") || str_is(model, "no_vocab"))) {
         return BERTH_OK;
     }
-    struct build build = {arena, temp, text_bytes_max};
+    struct text_build build = {arena, temp, text_bytes_max};
     uint64_t mark = arena_mark(temp);
     uint64_t arena_start = arena_mark(arena);
     struct text *text = NULL;

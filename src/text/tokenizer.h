@@ -68,10 +68,10 @@ struct text {
 };
 
 /* The readers fill everything above "Scratch". */
-berth_status tokenizer_json_build(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                  berth_error *err);
-berth_status tokenizer_gguf_build(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                  berth_error *err);
+berth_status tokenizer_json_build(const struct text_build *build, const struct checkpoint *checkpoint,
+                                  struct text *text, berth_error *err);
+berth_status tokenizer_gguf_build(const struct text_build *build, const struct checkpoint *checkpoint,
+                                  struct text *text, berth_error *err);
 
 /* Fills byte_ids from the vocabulary. */
 void tokenizer_find_bytes(struct text *text);

@@ -9,7 +9,7 @@ static bool find(struct str document, const char *const *keys, struct json *valu
 }
 
 /* "bos_token": "<s>" or {"content": "<s>", ...}. False: the file does not name one (null does: as none). */
-static bool named_token(const struct build *build, struct str config, const char *key, const struct text *text,
+static bool named_token(const struct text_build *build, struct str config, const char *key, const struct text *text,
                         int32_t *id)
 {
     struct json value;
@@ -58,7 +58,7 @@ static int32_t one_id(struct str config, const char *const *keys, const struct t
     return (int32_t)id;
 }
 
-static void read_ids(const struct build *build, const struct checkpoint *checkpoint, struct text *text)
+static void read_ids(const struct text_build *build, const struct checkpoint *checkpoint, struct text *text)
 {
     static const char *const eos_paths[][3] = {{"eos_token_id", NULL, NULL}, {"text_config", "eos_token_id", NULL}};
     static const char *const bos_paths[][3] = {{"bos_token_id", NULL, NULL}, {"text_config", "bos_token_id", NULL}};
@@ -110,7 +110,8 @@ static void read_additions(struct str config, struct text *text)
 }
 
 /* A string, or a list of {"name", "template"} of which "default" counts. */
-static berth_status template_source(const struct build *build, struct str config, struct str *out, berth_error *err)
+static berth_status template_source(const struct text_build *build, struct str config, struct str *out,
+                                    berth_error *err)
 {
     struct json value;
     struct json part;
@@ -136,8 +137,8 @@ static berth_status template_source(const struct build *build, struct str config
     return BERTH_OK;
 }
 
-berth_status tokenizer_config_read(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                   berth_error *err)
+berth_status tokenizer_config_read(const struct text_build *build, const struct checkpoint *checkpoint,
+                                   struct text *text, berth_error *err)
 {
     read_ids(build, checkpoint, text);
     read_additions(checkpoint->tokenizer_config_json, text);
@@ -145,5 +146,5 @@ berth_status tokenizer_config_read(const struct build *build, const struct check
     if (source.bytes == 0) {
         TRY(template_source(build, checkpoint->tokenizer_config_json, &source, err));
     }
-    return source.bytes == 0 ? BERTH_OK : build_copy(build, source, &text->chat_template, err);
+    return source.bytes == 0 ? BERTH_OK : text_build_copy(build, source, &text->chat_template, err);
 }

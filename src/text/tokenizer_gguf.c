@@ -63,7 +63,8 @@ static unsigned flags_of(enum token_type type)
     return VOCAB_USED;
 }
 
-static berth_status read_tokens(const struct build *build, const struct meta *meta, struct text *text, berth_error *err)
+static berth_status read_tokens(const struct text_build *build, const struct meta *meta, struct text *text,
+                                berth_error *err)
 {
     struct meta_strings walk;
     struct meta_strings again;
@@ -108,7 +109,7 @@ static berth_status read_tokens(const struct build *build, const struct meta *me
 }
 
 /* Control, unknown and user-defined tokens are looked for in the text; the first two only on demand. */
-static berth_status read_added(const struct build *build, struct text *text, berth_error *err)
+static berth_status read_added(const struct text_build *build, struct text *text, berth_error *err)
 {
     const struct vocab *vocab = &text->vocab;
     uint32_t count = 0;
@@ -116,7 +117,7 @@ static berth_status read_added(const struct build *build, struct text *text, ber
         count += (vocab->flags[id] & (VOCAB_RAW | VOCAB_SPECIAL)) != 0 ? 1u : 0u;
     }
     void *place;
-    TRY(build_temp(build, count, sizeof(struct added_entry), &place, err));
+    TRY(text_build_temp(build, count, sizeof(struct added_entry), &place, err));
     struct added_entry *entries = place;
     count = 0;
     for (uint32_t id = vocab->count; id-- > 0;) { /* of equal spellings the last entry stays: the lowest id */
@@ -131,7 +132,8 @@ static berth_status read_added(const struct build *build, struct text *text, ber
 
 /* ---- merges ---- */
 
-static berth_status read_merges(const struct build *build, const struct meta *meta, struct text *text, berth_error *err)
+static berth_status read_merges(const struct text_build *build, const struct meta *meta, struct text *text,
+                                berth_error *err)
 {
     struct meta_strings walk;
     uint64_t count;
@@ -187,7 +189,7 @@ static void sort_keys(uint64_t *keys, uint32_t count)
 }
 
 /* Rank of each token by falling score, the same for equal scores. */
-static berth_status rank_scores(const struct build *build, const struct meta *meta, const struct vocab *vocab,
+static berth_status rank_scores(const struct text_build *build, const struct meta *meta, const struct vocab *vocab,
                                 uint32_t *ranks, berth_error *err)
 {
     const struct meta_pair *scores = meta_find(meta, STR("tokenizer.ggml.scores"));
@@ -195,7 +197,7 @@ static berth_status rank_scores(const struct build *build, const struct meta *me
         return bad_key("tokenizer.ggml.scores", "must be an array with an item for each token", err);
     }
     void *place;
-    TRY(build_temp(build, vocab->count, sizeof(uint64_t), &place, err));
+    TRY(text_build_temp(build, vocab->count, sizeof(uint64_t), &place, err));
     uint64_t *keys = place;
     for (uint32_t id = 0; id < vocab->count; id++) {
         double score;
@@ -244,11 +246,11 @@ static uint64_t derive_merges(const struct vocab *vocab, struct merges *merges)
     return count;
 }
 
-static berth_status merges_from_scores(const struct build *build, const struct meta *meta, struct text *text,
+static berth_status merges_from_scores(const struct text_build *build, const struct meta *meta, struct text *text,
                                        berth_error *err)
 {
     void *place;
-    TRY(build_keep(build, text->vocab.count, sizeof(uint32_t), &place, err));
+    TRY(text_build_keep(build, text->vocab.count, sizeof(uint32_t), &place, err));
     TRY(rank_scores(build, meta, &text->vocab, place, err));
     TRY(merges_layout(build, derive_merges(&text->vocab, NULL), &text->merges, err));
     (void)derive_merges(&text->vocab, &text->merges);
@@ -258,17 +260,17 @@ static berth_status merges_from_scores(const struct build *build, const struct m
 
 /* ---- steps ---- */
 
-static berth_status steps_layout(const struct build *build, struct text *text, berth_error *err)
+static berth_status steps_layout(const struct text_build *build, struct text *text, berth_error *err)
 {
     void *place;
-    TRY(build_keep(build, NORMALIZE_STEPS_MAX, sizeof *text->normalize, &place, err));
+    TRY(text_build_keep(build, NORMALIZE_STEPS_MAX, sizeof *text->normalize, &place, err));
     text->normalize = place;
-    TRY(build_keep(build, PRETOKENIZE_STEPS_MAX, sizeof *text->pretokenize, &place, err));
+    TRY(text_build_keep(build, PRETOKENIZE_STEPS_MAX, sizeof *text->pretokenize, &place, err));
     text->pretokenize = place;
     return BERTH_OK;
 }
 
-static berth_status add_split(const struct build *build, struct text *text, const char *pattern, berth_error *err)
+static berth_status add_split(const struct text_build *build, struct text *text, const char *pattern, berth_error *err)
 {
     struct pretokenize_step *step = &text->pretokenize[text->pretokenize_count++];
     step->kind = PRETOKENIZE_SPLIT;
@@ -277,15 +279,15 @@ static berth_status add_split(const struct build *build, struct text *text, cons
 }
 
 /* Spaces are written as U+2581 in the vocabulary. */
-static berth_status add_space_marks(const struct build *build, struct text *text, berth_error *err)
+static berth_status add_space_marks(const struct text_build *build, struct text *text, berth_error *err)
 {
     struct normalize_step *step = &text->normalize[text->normalize_count++];
     step->kind = NORMALIZE_REPLACE;
     TRY(pattern_literal(build, STR(" "), &step->pattern, err));
-    TRY(build_copy(build, STR(SPACE_MARK), &step->content, err));
+    TRY(text_build_copy(build, STR(SPACE_MARK), &step->content, err));
     text->decode.kind = DECODE_SPELLING;
-    TRY(build_copy(build, STR(SPACE_MARK), &text->decode.replace, err));
-    return build_copy(build, STR(" "), &text->decode.content, err);
+    TRY(text_build_copy(build, STR(SPACE_MARK), &text->decode.replace, err));
+    return text_build_copy(build, STR(" "), &text->decode.content, err);
 }
 
 /* Byte tokens, wherever they are; the index does not have them. */
@@ -306,8 +308,8 @@ static void find_byte_tokens(struct text *text)
     text->decode.byte_fallback = true;
 }
 
-static berth_status build_gpt2(const struct build *build, const struct meta *meta, struct text *text, bool *add_bos,
-                               berth_error *err)
+static berth_status build_gpt2(const struct text_build *build, const struct meta *meta, struct text *text,
+                               bool *add_bos, berth_error *err)
 {
     struct str name = STR("default");
     (void)meta_str(meta, STR("tokenizer.ggml.pre"), &name);
@@ -334,7 +336,8 @@ static berth_status build_gpt2(const struct build *build, const struct meta *met
     return BERTH_OK;
 }
 
-static berth_status build_llama(const struct build *build, const struct meta *meta, struct text *text, berth_error *err)
+static berth_status build_llama(const struct text_build *build, const struct meta *meta, struct text *text,
+                                berth_error *err)
 {
     bool space_prefix = true;
     bool squeeze = false;
@@ -347,8 +350,8 @@ static berth_status build_llama(const struct build *build, const struct meta *me
     if (space_prefix) {
         struct normalize_step *step = &text->normalize[text->normalize_count++];
         step->kind = NORMALIZE_PREPEND;
-        TRY(build_copy(build, STR(" "), &step->content, err));
-        TRY(build_copy(build, STR(" "), &text->decode.strip, err));
+        TRY(text_build_copy(build, STR(" "), &step->content, err));
+        TRY(text_build_copy(build, STR(" "), &text->decode.strip, err));
     }
     TRY(add_space_marks(build, text, err));
     find_byte_tokens(text);
@@ -356,7 +359,7 @@ static berth_status build_llama(const struct build *build, const struct meta *me
     return BERTH_OK;
 }
 
-static berth_status build_gemma4(const struct build *build, const struct meta *meta, struct text *text,
+static berth_status build_gemma4(const struct text_build *build, const struct meta *meta, struct text *text,
                                  berth_error *err)
 {
     TRY(read_merges(build, meta, text, err));
@@ -397,8 +400,8 @@ static void read_ids(const struct meta *meta, struct text *text, bool sentencepi
     }
 }
 
-berth_status tokenizer_gguf_build(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                  berth_error *err)
+berth_status tokenizer_gguf_build(const struct text_build *build, const struct checkpoint *checkpoint,
+                                  struct text *text, berth_error *err)
 {
     const struct meta *meta = &checkpoint->meta;
     struct str model = {"", 0};
@@ -425,7 +428,7 @@ berth_status tokenizer_gguf_build(const struct build *build, const struct checkp
     }
     read_ids(meta, text, llama, add_bos);
     if (meta_str(meta, STR("tokenizer.chat_template"), &source)) {
-        return build_copy(build, source, &text->chat_template, err);
+        return text_build_copy(build, source, &text->chat_template, err);
     }
     return BERTH_OK;
 }

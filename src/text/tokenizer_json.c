@@ -118,7 +118,7 @@ static berth_status refuse_affix(struct json *at, const char *name, berth_error 
     return error_set(err, BERTH_ERR_UNSUPPORTED, "the tokenizer has a %s, which is not supported", name);
 }
 
-static berth_status scan_member(const struct build *build, struct scan *scan, struct json *at, berth_error *err)
+static berth_status scan_member(const struct text_build *build, struct scan *scan, struct json *at, berth_error *err)
 {
     const struct json_token key = at->token;
     if (json_token_is(&key, "vocab")) {
@@ -161,7 +161,7 @@ static berth_status scan_member(const struct build *build, struct scan *scan, st
     return json_skip(at) ? BERTH_OK : json_read_wrong(at, "the model", "well-formed", err);
 }
 
-static berth_status scan_model(const struct build *build, struct scan *scan, struct json *at, berth_error *err)
+static berth_status scan_model(const struct text_build *build, struct scan *scan, struct json *at, berth_error *err)
 {
     if (json_next(at) != JSON_OBJECT_BEGIN) {
         return json_read_wrong(at, "model", "an object", err);
@@ -172,7 +172,7 @@ static berth_status scan_model(const struct build *build, struct scan *scan, str
     return at->token.kind == JSON_OBJECT_END ? BERTH_OK : json_read_wrong(at, "the model", "well-formed", err);
 }
 
-static berth_status scan_document(const struct build *build, struct str document, struct scan *scan,
+static berth_status scan_document(const struct text_build *build, struct str document, struct scan *scan,
                                   struct tokenizer_parts *parts, berth_error *err)
 {
     struct json json;
@@ -211,7 +211,7 @@ static berth_status scan_document(const struct build *build, struct str document
 
 /* ---- added tokens ---- */
 
-static berth_status read_added(const struct build *build, const struct json *at, struct added_token *out,
+static berth_status read_added(const struct text_build *build, const struct json *at, struct added_token *out,
                                berth_error *err)
 {
     struct json id;
@@ -233,7 +233,7 @@ static berth_status read_added(const struct build *build, const struct json *at,
 }
 
 /* All added tokens into temp memory. Empty ones mean nothing and are left out. */
-static berth_status read_all_added(const struct build *build, const struct json *array, struct added_token **out,
+static berth_status read_all_added(const struct text_build *build, const struct json *array, struct added_token **out,
                                    uint32_t *count, berth_error *err)
 {
     *out = NULL;
@@ -256,7 +256,7 @@ static berth_status read_all_added(const struct build *build, const struct json 
         return error_set(err, BERTH_ERR_LIMIT, "more than %d added tokens", VOCAB_IDS_MAX);
     }
     void *place;
-    TRY(build_temp(build, items, sizeof **out, &place, err));
+    TRY(text_build_temp(build, items, sizeof **out, &place, err));
     *out = place;
     at = *array;
     while (json_next(&at) == JSON_OBJECT_BEGIN) {
@@ -321,7 +321,7 @@ static berth_status place_added(struct vocab *vocab, struct added_token *added, 
     return BERTH_OK;
 }
 
-static berth_status read_vocab(const struct build *build, const struct scan *scan, struct added_token *added,
+static berth_status read_vocab(const struct text_build *build, const struct scan *scan, struct added_token *added,
                                uint32_t added_count, struct vocab *vocab, berth_error *err)
 {
     int64_t last_id = scan->last_id;
@@ -405,7 +405,8 @@ static berth_status read_merge(const struct scan *scan, struct json *at, uint64_
     return json_next(at) == JSON_ARRAY_END ? BERTH_OK : json_read_wrong(at, "a merge", "an array of two strings", err);
 }
 
-static berth_status read_merges(const struct build *build, const struct scan *scan, struct text *text, berth_error *err)
+static berth_status read_merges(const struct text_build *build, const struct scan *scan, struct text *text,
+                                berth_error *err)
 {
     TRY(merges_layout(build, scan->merges_count, &text->merges, err));
     struct json at = scan->merges;
@@ -440,14 +441,14 @@ static berth_status read_merges(const struct build *build, const struct scan *sc
     return at.token.kind == JSON_ARRAY_END ? BERTH_OK : json_read_wrong(&at, "model.merges", "an array of merges", err);
 }
 
-berth_status tokenizer_json_build(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                  berth_error *err)
+berth_status tokenizer_json_build(const struct text_build *build, const struct checkpoint *checkpoint,
+                                  struct text *text, berth_error *err)
 {
     struct scan scan = {.last_id = -1};
     struct tokenizer_parts parts = {0};
     for (unsigned i = 0; i < 2; i++) {
         void *place;
-        TRY(build_temp(build, VOCAB_TOKEN_BYTES_MAX, 1, &place, err));
+        TRY(text_build_temp(build, VOCAB_TOKEN_BYTES_MAX, 1, &place, err));
         scan.spellings[i] = place;
     }
     TRY(scan_document(build, checkpoint->tokenizer_json, &scan, &parts, err));

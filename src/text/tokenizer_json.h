@@ -21,10 +21,10 @@ struct tokenizer_parts {
 };
 
 /* Normalizer, added tokens, pre-tokenizer, post-processor, decoder. The vocabulary must be there. */
-berth_status tokenizer_steps_read(const struct build *build, const struct tokenizer_parts *parts, struct text *text,
-                                  berth_error *err);
+berth_status tokenizer_steps_read(const struct text_build *build, const struct tokenizer_parts *parts,
+                                  struct text *text, berth_error *err);
 /* tokenizer_config.json, generation_config.json, config.json: BOS, EOS, end tokens, chat template. */
-berth_status tokenizer_config_read(const struct build *build, const struct checkpoint *checkpoint, struct text *text,
-                                   berth_error *err);
+berth_status tokenizer_config_read(const struct text_build *build, const struct checkpoint *checkpoint,
+                                   struct text *text, berth_error *err);
 
 #endif

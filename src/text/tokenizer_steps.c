@@ -5,7 +5,7 @@
 
 static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static berth_status type_of(const struct build *build, const struct json *at, const char *what, struct str *type,
+static berth_status type_of(const struct text_build *build, const struct json *at, const char *what, struct str *type,
                             berth_error *err)
 {
     if (at->token.kind != JSON_OBJECT_BEGIN) {
@@ -23,7 +23,7 @@ static berth_status unknown_type(const char *what, struct str type, berth_error 
 
 /* Calls `read` for each object of a member array. */
 struct reading {
-    const struct build *build;
+    const struct text_build *build;
     struct text *text;
 };
 typedef berth_status read_step(const struct reading *reading, const struct json *at, berth_error *err);
@@ -45,7 +45,7 @@ static berth_status read_sequence(const struct reading *reading, const struct js
 }
 
 /* {"String": "..."} or {"Regex": "..."} */
-static berth_status read_pattern(const struct build *build, const struct json *object, struct pattern *out,
+static berth_status read_pattern(const struct text_build *build, const struct json *object, struct pattern *out,
                                  berth_error *err)
 {
     struct json pattern;
@@ -115,7 +115,7 @@ static berth_status read_normalize(const struct reading *reading, const struct j
             TRY(json_read_text(reading->build, at, "content", &text, err));
             TRY(read_pattern(reading->build, at, &step->pattern, err));
         }
-        return build_copy(reading->build, text, &step->content, err);
+        return text_build_copy(reading->build, text, &step->content, err);
     }
     return unknown_type("normalizer", type, err);
 }
@@ -123,28 +123,28 @@ static berth_status read_normalize(const struct reading *reading, const struct j
 /* ---- added tokens ---- */
 
 /* Running the normalizer while building: on scratch of its own, large enough for any token. */
-static berth_status normalize_once(const struct build *build, const struct text *text, struct str in, struct str *out,
-                                   berth_error *err)
+static berth_status normalize_once(const struct text_build *build, const struct text *text, struct str in,
+                                   struct str *out, berth_error *err)
 {
     struct normalize_scratch scratch = {.buffer_bytes = in.bytes * 3 + 256, .matcher = text->matcher};
     scratch.points_count = in.bytes * 4 + 256;
     void *place;
     for (unsigned i = 0; i < 2; i++) {
-        TRY(build_temp(build, scratch.buffer_bytes, 1, &place, err));
+        TRY(text_build_temp(build, scratch.buffer_bytes, 1, &place, err));
         scratch.buffers[i] = place;
     }
-    TRY(build_temp(build, scratch.points_count, sizeof *scratch.points, &place, err));
+    TRY(text_build_temp(build, scratch.points_count, sizeof *scratch.points, &place, err));
     scratch.points = place;
     return normalize_run(text->normalize, text->normalize_count, &scratch, in, out, err);
 }
 
-static berth_status read_added_sets(const struct build *build, const struct tokenizer_parts *parts, struct text *text,
-                                    berth_error *err)
+static berth_status read_added_sets(const struct text_build *build, const struct tokenizer_parts *parts,
+                                    struct text *text, berth_error *err)
 {
     void *plain_place;
     void *normal_place;
-    TRY(build_temp(build, parts->added_count, sizeof(struct added_entry), &plain_place, err));
-    TRY(build_temp(build, parts->added_count, sizeof(struct added_entry), &normal_place, err));
+    TRY(text_build_temp(build, parts->added_count, sizeof(struct added_entry), &plain_place, err));
+    TRY(text_build_temp(build, parts->added_count, sizeof(struct added_entry), &normal_place, err));
     struct added_entry *plain = plain_place;
     struct added_entry *normal = normal_place;
     uint32_t plain_count = 0;
@@ -191,7 +191,7 @@ static berth_status add_split(const struct reading *reading, const char *pattern
     return pattern_compile(reading->build, str_from(pattern), &step->pattern, err);
 }
 
-static berth_status read_behavior(const struct build *build, const struct json *at, enum split_behavior *out,
+static berth_status read_behavior(const struct text_build *build, const struct json *at, enum split_behavior *out,
                                   berth_error *err)
 {
     static const char *const names[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
@@ -227,7 +227,7 @@ static berth_status read_byte_level(const struct reading *reading, const struct 
     return add_pretokenize(reading->text, PRETOKENIZE_BYTE_LEVEL, &step, err);
 }
 
-static berth_status read_prepend_scheme(const struct build *build, const struct json *at, enum prepend_scheme *out,
+static berth_status read_prepend_scheme(const struct text_build *build, const struct json *at, enum prepend_scheme *out,
                                         berth_error *err)
 {
     struct json value;
@@ -252,7 +252,7 @@ static berth_status read_metaspace(const struct reading *reading, const struct j
     if (replacement.bytes == 0 || replacement.bytes > 4) {
         return json_read_wrong(at, "replacement", "one character", err);
     }
-    TRY(build_copy(reading->build, replacement, &step->content, err));
+    TRY(text_build_copy(reading->build, replacement, &step->content, err));
     TRY(read_prepend_scheme(reading->build, at, &step->prepend, err));
     if (!json_read_flag(at, "split", true)) {
         return BERTH_OK;
@@ -439,9 +439,9 @@ static berth_status read_decode_replace(const struct reading *reading, const str
         return error_set(err, BERTH_ERR_UNSUPPORTED, "a decoder with two replacements is not supported");
     }
     TRY(json_read_string(reading->build, &value, "pattern.String", &text, err));
-    TRY(build_copy(reading->build, text, &decode->replace, err));
+    TRY(text_build_copy(reading->build, text, &decode->replace, err));
     TRY(json_read_text(reading->build, at, "content", &text, err));
-    return build_copy(reading->build, text, &decode->content, err);
+    return text_build_copy(reading->build, text, &decode->content, err);
 }
 
 /* Only what happens to the start of the whole text: as many characters as have to be known are known then. */
@@ -460,7 +460,7 @@ static berth_status read_decode_strip(const struct reading *reading, const struc
                          (unsigned long long)start, (unsigned long long)stop);
     }
     TRY(json_read_text(reading->build, at, "content", &content, err));
-    return start == 0 ? BERTH_OK : build_copy(reading->build, content, &reading->text->decode.strip, err);
+    return start == 0 ? BERTH_OK : text_build_copy(reading->build, content, &reading->text->decode.strip, err);
 }
 
 static berth_status read_decode_metaspace(const struct reading *reading, const struct json *at, berth_error *err)
@@ -471,7 +471,7 @@ static berth_status read_decode_metaspace(const struct reading *reading, const s
     TRY(json_read_text(reading->build, at, "replacement", &replacement, err));
     TRY(read_prepend_scheme(reading->build, at, &scheme, err));
     decode->metaspace_first_is_space = scheme == PREPEND_NEVER;
-    return build_copy(reading->build, replacement, &decode->metaspace, err);
+    return text_build_copy(reading->build, replacement, &decode->metaspace, err);
 }
 
 static berth_status read_decode(const struct reading *reading, const struct json *at, berth_error *err)
@@ -513,14 +513,14 @@ static bool is_there(const struct json *part)
     return part->token.kind != JSON_ERROR && part->token.kind != JSON_NULL;
 }
 
-berth_status tokenizer_steps_read(const struct build *build, const struct tokenizer_parts *parts, struct text *text,
-                                  berth_error *err)
+berth_status tokenizer_steps_read(const struct text_build *build, const struct tokenizer_parts *parts,
+                                  struct text *text, berth_error *err)
 {
     const struct reading reading = {build, text};
     void *place;
-    TRY(build_keep(build, NORMALIZE_STEPS_MAX, sizeof *text->normalize, &place, err));
+    TRY(text_build_keep(build, NORMALIZE_STEPS_MAX, sizeof *text->normalize, &place, err));
     text->normalize = place;
-    TRY(build_keep(build, PRETOKENIZE_STEPS_MAX, sizeof *text->pretokenize, &place, err));
+    TRY(text_build_keep(build, PRETOKENIZE_STEPS_MAX, sizeof *text->pretokenize, &place, err));
     text->pretokenize = place;
     if (is_there(&parts->normalizer)) {
         TRY(read_normalize(&reading, &parts->normalizer, err));

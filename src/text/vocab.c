@@ -5,7 +5,7 @@
 
 #include "text/unicode.h"
 
-berth_status vocab_layout(const struct build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
+berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
                           struct vocab *out, berth_error *err)
 {
     if (count > VOCAB_IDS_MAX) {
@@ -21,10 +21,10 @@ berth_status vocab_layout(const struct build *build, uint32_t count, uint32_t in
     void *flags;
     void *slots;
     *out = (struct vocab){.count = count, .slots_count = indexed + indexed / 2 + 8};
-    TRY(build_keep(build, (uint64_t)count + 1, sizeof *out->starts, &starts, err));
-    TRY(build_keep(build, bytes, 1, &text, err));
-    TRY(build_keep(build, count, 1, &flags, err));
-    TRY(build_keep(build, out->slots_count, sizeof *out->slots, &slots, err));
+    TRY(text_build_keep(build, (uint64_t)count + 1, sizeof *out->starts, &starts, err));
+    TRY(text_build_keep(build, bytes, 1, &text, err));
+    TRY(text_build_keep(build, count, 1, &flags, err));
+    TRY(text_build_keep(build, out->slots_count, sizeof *out->slots, &slots, err));
     out->starts = starts;
     out->bytes = text;
     out->flags = flags;

@@ -7,7 +7,7 @@
 #ifndef TEXT_VOCAB_H
 #define TEXT_VOCAB_H
 
-#include "text/build.h"
+#include "text/text_build.h"
 
 enum {
     VOCAB_IDS_MAX = 1 << 21, /* ids are packed into 21 bits by merges.h */
@@ -36,7 +36,7 @@ struct vocab {
 
 /* Room for `count` ids, `indexed` of them in the index, and all spellings together. The caller fills starts, bytes and
  * flags, then calls vocab_index() for each. */
-berth_status vocab_layout(const struct build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
+berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
                           struct vocab *out, berth_error *err);
 /* Puts an id into the index. Returns the id that the spelling has afterwards: another one when it was taken. */
 int32_t vocab_index(struct vocab *vocab, int32_t id);

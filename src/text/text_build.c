@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "text/build.h"
+#include "text/text_build.h"
 
 static berth_status take(struct arena *arena, uint64_t count, uint64_t bytes, void **out, berth_error *err)
 {
@@ -13,7 +13,8 @@ static berth_status take(struct arena *arena, uint64_t count, uint64_t bytes, vo
     return BERTH_OK;
 }
 
-berth_status build_keep(const struct build *build, uint64_t count, uint64_t bytes, void **out, berth_error *err)
+berth_status text_build_keep(const struct text_build *build, uint64_t count, uint64_t bytes, void **out,
+                             berth_error *err)
 {
     if (!arena_is_measuring(build->arena)) {
         return take(build->arena, count, bytes, out, err);
@@ -23,15 +24,16 @@ berth_status build_keep(const struct build *build, uint64_t count, uint64_t byte
     return take(build->temp, count, bytes, out, err);
 }
 
-berth_status build_temp(const struct build *build, uint64_t count, uint64_t bytes, void **out, berth_error *err)
+berth_status text_build_temp(const struct text_build *build, uint64_t count, uint64_t bytes, void **out,
+                             berth_error *err)
 {
     return take(build->temp, count, bytes, out, err);
 }
 
-berth_status build_copy(const struct build *build, struct str from, struct str *out, berth_error *err)
+berth_status text_build_copy(const struct text_build *build, struct str from, struct str *out, berth_error *err)
 {
     void *place;
-    TRY(build_keep(build, from.bytes, 1, &place, err));
+    TRY(text_build_keep(build, from.bytes, 1, &place, err));
     if (from.bytes != 0) {
         memcpy(place, from.ptr, from.bytes);
     }
