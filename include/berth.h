@@ -305,6 +305,7 @@ typedef struct berth_stats {
     uint64_t kernel_calls; /* matrix kernels run, all of the row named in berth_model_info */
     uint64_t open_ns, open_read_bytes;
     uint64_t slots_used, slots_count;
+    uint64_t major_faults; /* pages the process had to read from disk since the model opened */
     bool direct_io, memory_locked;
 } berth_stats;
 #define BERTH_STATS_INIT ((berth_stats){.struct_size = sizeof(berth_stats)})

@@ -196,6 +196,7 @@ void run_report_json(const struct run_report *r, FILE *out)
     json_out_u64(&json, "kernel_calls", r->stats.kernel_calls);
     json_out_bool(&json, "direct_io", r->stats.direct_io);
     json_out_bool(&json, "memory_locked", r->stats.memory_locked);
+    json_out_u64(&json, "major_faults", r->stats.major_faults);
     json_out_close(&json);
     limit_json(&json, "limit", &r->engine->limit, &r->share);
     plan_json(&json, "plan", &r->engine->plan);

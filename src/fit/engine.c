@@ -58,7 +58,7 @@ berth_status engine_layout(struct arena lines[BERTH_LINE_COUNT], struct spec *sp
     }
     TRY(trunk_layout(&lines[BERTH_LINE_TRUNK], tables, spec->family, &spec->checkpoint, &spec->hparams,
                      spec->has_kernel, &out->trunk, err));
-    TRY(staging_layout(&lines[BERTH_LINE_STAGING], out->trunk.largest_bytes, &out->staging, err));
+    TRY(staging_layout(&lines[BERTH_LINE_STAGING], out->trunk.stored_bytes, &out->staging, err));
     struct io_config io = {.files = out->files,
                            .files_count = out->files_count,
                            .threads = dims->io_threads,

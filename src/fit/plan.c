@@ -299,9 +299,7 @@ berth_status plan_solve(struct spec *spec, const struct plan_request *request, s
         TRY(choose(&s));
     }
     report(&s, plan);
-    if (request->want_max_ctx) {
-        TRY(max_ctx(&s, plan));
-    }
+    TRY(max_ctx(&s, plan));
     *dims = s.dims;
     return BERTH_OK;
 }

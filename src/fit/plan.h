@@ -13,7 +13,6 @@ struct plan_request {
     uint64_t budget_bytes;            /* resolved */
     const char *binding;
     uint64_t host_bytes;
-    bool want_max_ctx; /* solve ctx_max_tokens (costs some measuring runs) */
 };
 
 /* Fills *plan and the *dims that give it. BERTH_OK also when it does not fit (plan->fits false; dims are those of the

@@ -3,14 +3,10 @@
 #include "base/checked.h"
 #include "forward/weights.h"
 
-berth_status staging_layout(struct arena *arena, uint64_t largest_tensor_bytes, struct staging *out, berth_error *err)
+berth_status staging_layout(struct arena *arena, uint64_t trunk_bytes, struct staging *out, berth_error *err)
 {
-    uint64_t bytes = 0;
-    if (u64_round_up_overflows(largest_tensor_bytes, OS_DIRECT_ALIGN, &bytes) ||
-        u64_add_overflows(bytes, OS_DIRECT_ALIGN, &bytes)) {
-        return error_set(err, BERTH_ERR_FORMAT, "a tensor of %llu bytes is not possible",
-                         (unsigned long long)largest_tensor_bytes);
-    }
+    uint64_t bytes = trunk_bytes / 64 / OS_DIRECT_ALIGN * OS_DIRECT_ALIGN;
+    bytes = bytes > STAGING_BUFFER_LEAST ? bytes : STAGING_BUFFER_LEAST;
     out->buffer_bytes = bytes < STAGING_BUFFER_BYTES ? bytes : STAGING_BUFFER_BYTES;
     for (int i = 0; i < STAGING_BUFFERS; i++) {
         out->buffers[i] = arena_take(arena, 1, out->buffer_bytes, OS_DIRECT_ALIGN);

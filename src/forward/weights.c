@@ -41,7 +41,6 @@ static void note_read(struct binder *b, const struct tensor *tensor, enum role r
     out->reads_count++;
     out->parameters += tensor_elems(tensor);
     out->stored_bytes += tensor->bytes;
-    out->largest_bytes = tensor->bytes > out->largest_bytes ? tensor->bytes : out->largest_bytes;
 }
 
 static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer, struct matrix *matrix)

@@ -53,7 +53,6 @@ struct trunk {
     uint32_t reads_count;
     uint64_t parameters; /* elements, experts not counted */
     uint64_t stored_bytes;
-    uint64_t largest_bytes; /* of one tensor */
 };
 
 /* Formats of the routed experts, by MoE layer. */
@@ -72,12 +71,13 @@ berth_status expert_catalog(struct arena *tables, const struct family *family, c
                             struct expert_formats **formats, berth_error *err);
 
 /* Staging buffers of trunk_load(). */
-enum { STAGING_BUFFERS = 4, STAGING_BUFFER_BYTES = 1 << 20 };
+enum { STAGING_BUFFERS = 4, STAGING_BUFFER_BYTES = 1 << 20, STAGING_BUFFER_LEAST = 64 << 10 };
 struct staging {
     unsigned char *buffers[STAGING_BUFFERS];
     uint64_t buffer_bytes;
 };
-berth_status staging_layout(struct arena *arena, uint64_t largest_tensor_bytes, struct staging *out, berth_error *err);
+/* Buffers of 1/64 of the trunk each, within the two bounds. */
+berth_status staging_layout(struct arena *arena, uint64_t trunk_bytes, struct staging *out, berth_error *err);
 
 struct trunk_load {
     const struct trunk *trunk;

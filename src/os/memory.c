@@ -7,6 +7,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/checked.h"
 
@@ -116,4 +117,10 @@ static int prefault_object(struct dl_phdr_info *info, size_t info_bytes, void *u
 void os_prefault_code(void)
 {
     dl_iterate_phdr(prefault_object, NULL);
+}
+
+uint64_t os_major_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_majflt > 0 ? (uint64_t)usage.ru_majflt : 0;
 }

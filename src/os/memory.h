@@ -27,6 +27,9 @@ bool os_lock(void *base, uint64_t bytes);
 /* Maps program and library text in (so that no page of code is read from disk later). Best effort. */
 void os_prefault_code(void);
 
+/* Major page faults of this process so far. */
+uint64_t os_major_faults(void);
+
 /* Bytes a memory cgroup may be charged for this process beyond our own reservations: file bytes of the program and
  * every mapped library (rounded to pages), page tables for `reserved_bytes`, 256 KiB per CPU (the kernel charges in
  * batches), and a fixed allowance for the heap and the main stack. */

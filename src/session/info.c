@@ -90,6 +90,7 @@ berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats)
     out.open_read_bytes = model->open_read_bytes;
     out.slots_count = model->plan.slots_count;
     out.memory_locked = model->locked;
+    out.major_faults = os_major_faults() - model->open_major_faults;
     out.direct_io = model->engine.files_count > 0 && model->engine.files[0].direct;
     if (model->engine.cache != NULL) {
         struct cache_stats cache;

@@ -61,8 +61,7 @@ berth_status berth_plan_memory(const char *path, const berth_model_config *confi
     struct spec *spec = NULL;
     struct engine_dims dims;
     char binding[256];
-    struct plan_request request = {
-        .config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model), .want_max_ctx = true};
+    struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
     TRY(config_complete(config, &complete, err));
     TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
     TRY(open_spec(path, &complete, request.budget_bytes, NULL, &spec, err));
@@ -221,6 +220,7 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     model->locked = os_lock(model->region, model->region_bytes);
     os_prefault_code();
     model->open_ns = os_now_ns() - began;
+    model->open_major_faults = os_major_faults();
     *out = model;
     return BERTH_OK;
 }

@@ -32,7 +32,7 @@ struct berth_model {
     char policy[32];
     /* statistics */
     uint64_t tokens[2], ns[2]; /* by berth_phase */
-    uint64_t open_ns, open_read_bytes;
+    uint64_t open_ns, open_read_bytes, open_major_faults;
 };
 
 /* berth_model_open() with fault injection (tests). hooks must outlive the model. */
