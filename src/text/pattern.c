@@ -62,7 +62,7 @@ static void pool_give(void *place, void *user)
             return;
         }
     }
-    assert(!"PCRE2 gave back what it did not take");
+    assert(false && "PCRE2 gave back what it did not take");
 }
 
 berth_status pattern_matcher_layout(const struct text_build *build, struct pattern_matcher **out, berth_error *err)

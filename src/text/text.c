@@ -66,8 +66,7 @@ void tokenizer_mark_ends(struct text *text, bool any)
                                        "[EOT]",
                                        "[EOS]",
                                        "[e~[",
-                                       "<\xef\xbd\x9c"
-                                       "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
+                                       "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"};
     enum { ENDS = sizeof ends / sizeof ends[0], END = 4, RETURN = 5 };
     int32_t ids[ENDS];
     for (unsigned i = 0; i < ENDS; i++) {

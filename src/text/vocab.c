@@ -61,7 +61,7 @@ int32_t vocab_index(struct vocab *vocab, int32_t id)
         }
         slot = next_slot(vocab, slot);
     }
-    assert(!"the index was laid out for fewer tokens");
+    assert(false && "the index was laid out for fewer tokens");
     return VOCAB_NONE;
 }
 

@@ -51,6 +51,20 @@ static void fault_one_existing_part_is_refused(void **state)
     help_clear();
 }
 
+/* Overwriting the very file that is being read: it is replaced only when the new one is complete. */
+static void fault_in_place_conversion_works(void **state)
+{
+    (void)state;
+    berth_error error;
+    struct convert_config wide = {.type = DTYPE_F32};
+    struct convert_config config = plain();
+    help_ok(convert_run(help_golden("mixtral"), help_path("m.gguf"), &wide, false, &error), &error);
+    help_ok(convert_run(help_path("m.gguf"), help_path("other.gguf"), &config, false, &error), &error);
+    help_ok(convert_run(help_path("m.gguf"), help_path("m.gguf"), &config, true, &error), &error);
+    help_same_files(help_path("m.gguf"), help_path("other.gguf"));
+    help_clear();
+}
+
 static void fault_output_directory_is_refused(void **state)
 {
     (void)state;
@@ -259,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_existing_output_is_refused_unless_asked),
         cmocka_unit_test(fault_one_existing_part_is_refused),
+        cmocka_unit_test(fault_in_place_conversion_works),
         cmocka_unit_test(fault_output_directory_is_refused),
         cmocka_unit_test(fault_missing_and_unwritable_directories),
         cmocka_unit_test(fault_full_disk_is_named),
