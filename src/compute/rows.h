@@ -6,5 +6,9 @@
 #include "compute/kernels.h"
 
 extern const struct kernels kernels_ref;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx2;
+extern const struct kernels kernels_avx512;
+#endif
 
 #endif

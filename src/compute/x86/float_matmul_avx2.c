@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ * F32, F16 and BF16 matrix products, AVX2: docs/arithmetic.md, section 2.
+ *
+ * Two accumulator registers are one (row, token) pair with its 16 lanes. Tiles: 4 rows x 1 token for decoding, 2 rows x
+ * up to 3 tokens else (12 accumulators; each half step loads 2 weights and 3 activations for 6 FMA).
+ */
+#include "compute/x86/avx2.h"
+
+enum {
+    TILE_ROWS = 4,
+    TILE_TOKENS = 3,
+    BLOCK_BYTES = 256 * 1024, /* weights that stay in the second-level cache while all tokens pass by */
+    AHEAD_BYTES = 1024
+};
+
+struct format {
+    __m256 (*load)(const unsigned char *p);
+    uint32_t elem_bytes;
+};
+
+/* Last k mod 16 elements: through zero-padded copies, absent lanes keep their value. */
+INLINE void tail(struct format f, const unsigned char *w, const unsigned char *x, uint32_t left, __m256 acc[2])
+{
+    unsigned char some_w[64] = {0};
+    float some_x[16] = {0};
+    memcpy(some_w, w, (size_t)left * f.elem_bytes);
+    memcpy(some_x, x, left * sizeof(float));
+    UNROLLED(h, 2)
+    {
+        __m256 wv = f.load(some_w + (size_t)h * 8 * f.elem_bytes);
+        __m256 now = _mm256_fmadd_ps(wv, _mm256_loadu_ps(some_x + 8 * h), acc[h]);
+        uint32_t before = (uint32_t)h * 8;
+        acc[h] = keep8(acc[h], now, mask8(left > before ? left - before : 0));
+    }
+}
+
+/* Rows [row, row + tile_rows) x tokens [token, token + tile_tokens). */
+INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
+{
+    const unsigned char *w[TILE_ROWS];
+    const unsigned char *x[TILE_TOKENS];
+    __m256 acc[TILE_ROWS][TILE_TOKENS][2];
+    UNROLLED(t, tile_tokens)
+    {
+        x[t] = (const unsigned char *)m->x + (token + (uint32_t)t) * m->x_row_bytes;
+    }
+    UNROLLED(r, tile_rows)
+    {
+        w[r] = (const unsigned char *)m->w + (row + (uint32_t)r) * m->w_row_bytes;
+        UNROLLED(t, tile_tokens)
+        {
+            acc[r][t][0] = acc[r][t][1] = _mm256_setzero_ps();
+        }
+    }
+    uint32_t whole = m->k / 16 * 16;
+    for (size_t i = 0; i < whole; i += 16) {
+        UNROLLED(h, 2)
+        {
+            size_t at = i + (size_t)h * 8;
+            __m256 xv[TILE_TOKENS];
+            UNROLLED(t, tile_tokens)
+            {
+                xv[t] = load_f32x8(x[t] + at * sizeof(float));
+            }
+            UNROLLED(r, tile_rows)
+            {
+                if (tile_tokens == 1 && h == 0) {
+                    _mm_prefetch((const char *)w[r] + at * f.elem_bytes + AHEAD_BYTES, _MM_HINT_T0);
+                }
+                __m256 wv = f.load(w[r] + at * f.elem_bytes);
+                UNROLLED(t, tile_tokens)
+                {
+                    acc[r][t][h] = _mm256_fmadd_ps(wv, xv[t], acc[r][t][h]);
+                }
+            }
+        }
+    }
+    UNROLLED(r, tile_rows)
+    {
+        UNROLLED(t, tile_tokens)
+        {
+            if (whole != m->k) {
+                tail(f, w[r] + (size_t)whole * f.elem_bytes, x[t] + whole * sizeof(float), m->k - whole, acc[r][t]);
+            }
+            float v = tree_sum(acc[r][t][0], acc[r][t][1]);
+            uint32_t at = row + (uint32_t)r;
+            m->y[(token + (uint32_t)t) * m->y_row_floats + at] = m->bias != NULL ? v + m->bias[at] : v;
+        }
+    }
+}
+
+/* All tokens of the group with every row of the range. */
+INLINE void rows_of(const struct matmul *m, struct format f, uint32_t begin, uint32_t end, uint32_t token,
+                    uint32_t tokens)
+{
+    uint32_t row = begin;
+    switch (tokens) {
+    case 1:
+        for (; row + 4 <= end; row += 4) {
+            tile(m, f, row, token, 4, 1);
+        }
+        for (; row < end; row++) {
+            tile(m, f, row, token, 1, 1);
+        }
+        break;
+    case 2:
+        for (; row + 2 <= end; row += 2) {
+            tile(m, f, row, token, 2, 2);
+        }
+        if (row < end) {
+            tile(m, f, row, token, 1, 2);
+        }
+        break;
+    default:
+        for (; row + 2 <= end; row += 2) {
+            tile(m, f, row, token, 2, 3);
+        }
+        if (row < end) {
+            tile(m, f, row, token, 1, 3);
+        }
+        break;
+    }
+}
+
+INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
+{
+    uint32_t block = (uint32_t)(BLOCK_BYTES / ((uint64_t)m->k * f.elem_bytes)) / TILE_ROWS * TILE_ROWS;
+    block = block < TILE_ROWS ? TILE_ROWS : block;
+    for (uint32_t begin = row_begin; begin < row_end;) {
+        uint32_t end = row_end - begin < block ? row_end : begin + block;
+        for (uint32_t token = 0; token < m->tokens; token += TILE_TOKENS) {
+            uint32_t left = m->tokens - token;
+            rows_of(m, f, begin, end, token, left < TILE_TOKENS ? left : TILE_TOKENS);
+        }
+        begin = end;
+    }
+}
+
+void avx2_matmul_f32(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_f32x8, 4}, row_begin, row_end);
+}
+
+void avx2_matmul_f16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_f16x8, 2}, row_begin, row_end);
+}
+
+void avx2_matmul_bf16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_bf16x8, 2}, row_begin, row_end);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ * F32, F16 and BF16 matrix products, AVX-512: docs/arithmetic.md, section 2.
+ *
+ * One accumulator register is one (row, token) pair with its 16 lanes. A tile is 4 rows x up to 6 tokens: 24
+ * accumulators, 4 weight registers; each step of 16 elements loads 4 weights and 6 activations for 24 FMA.
+ */
+#include "compute/x86/avx512.h"
+
+enum {
+    TILE_ROWS = 4,
+    TILE_TOKENS = 6,
+    BLOCK_BYTES = 256 * 1024, /* weights that stay in the second-level cache while all tokens pass by */
+    AHEAD_BYTES = 1024
+};
+
+typedef __m512 load_fn(const unsigned char *p);
+typedef __m512 load_some_fn(const unsigned char *p, __mmask16 mask);
+
+struct format {
+    load_fn *load;
+    load_some_fn *load_some;
+    uint32_t elem_bytes;
+};
+
+INLINE void store_tile(const struct matmul *m, uint32_t row, uint32_t token, int tile_rows, __m512 acc[TILE_ROWS])
+{
+    float *y = m->y + token * m->y_row_floats + row;
+    if (tile_rows == TILE_ROWS) {
+        __m128 v = tree_sum4(acc);
+        if (m->bias != NULL) {
+            v = _mm_add_ps(v, _mm_loadu_ps(m->bias + row));
+        }
+        _mm_storeu_ps(y, v);
+        return;
+    }
+    UNROLLED(r, tile_rows)
+    {
+        float v = tree_sum(acc[r]);
+        y[r] = m->bias != NULL ? v + m->bias[row + (uint32_t)r] : v;
+    }
+}
+
+/* Rows [row, row + tile_rows) x tokens [token, token + tile_tokens). */
+INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
+{
+    const unsigned char *w[TILE_ROWS];
+    const unsigned char *x[TILE_TOKENS];
+    __m512 acc[TILE_TOKENS][TILE_ROWS];
+    UNROLLED(r, tile_rows)
+    {
+        w[r] = (const unsigned char *)m->w + (row + (uint32_t)r) * m->w_row_bytes;
+    }
+    UNROLLED(t, tile_tokens)
+    {
+        x[t] = (const unsigned char *)m->x + (token + (uint32_t)t) * m->x_row_bytes;
+        UNROLLED(r, tile_rows)
+        {
+            acc[t][r] = _mm512_setzero_ps();
+        }
+    }
+    uint32_t whole = m->k / 16 * 16;
+    for (size_t i = 0; i < whole; i += 16) {
+        __m512 wv[TILE_ROWS];
+        UNROLLED(r, tile_rows)
+        {
+            if (tile_tokens == 1) {
+                _mm_prefetch((const char *)w[r] + i * f.elem_bytes + AHEAD_BYTES, _MM_HINT_T0);
+            }
+            wv[r] = f.load(w[r] + i * f.elem_bytes);
+        }
+        UNROLLED(t, tile_tokens)
+        {
+            __m512 xv = _mm512_loadu_ps(x[t] + i * sizeof(float));
+            UNROLLED(r, tile_rows)
+            {
+                acc[t][r] = _mm512_fmadd_ps(wv[r], xv, acc[t][r]);
+            }
+        }
+    }
+    if (whole != m->k) {
+        __mmask16 mask = mask_of(m->k - whole);
+        size_t i = whole;
+        UNROLLED(r, tile_rows)
+        {
+            __m512 wv = f.load_some(w[r] + i * f.elem_bytes, mask);
+            UNROLLED(t, tile_tokens)
+            {
+                __m512 xv = _mm512_maskz_loadu_ps(mask, x[t] + i * sizeof(float));
+                acc[t][r] = _mm512_mask3_fmadd_ps(wv, xv, acc[t][r], mask);
+            }
+        }
+    }
+    UNROLLED(t, tile_tokens)
+    {
+        store_tile(m, row, token + (uint32_t)t, tile_rows, acc[t]);
+    }
+}
+
+INLINE void tile_of(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows,
+                    uint32_t tokens)
+{
+    switch (tokens) {
+    case 1:
+        tile(m, f, row, token, tile_rows, 1);
+        break;
+    case 2:
+        tile(m, f, row, token, tile_rows, 2);
+        break;
+    case 3:
+        tile(m, f, row, token, tile_rows, 3);
+        break;
+    case 4:
+        tile(m, f, row, token, tile_rows, 4);
+        break;
+    case 5:
+        tile(m, f, row, token, tile_rows, 5);
+        break;
+    default:
+        tile(m, f, row, token, tile_rows, 6);
+        break;
+    }
+}
+
+INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
+{
+    uint32_t block = (uint32_t)(BLOCK_BYTES / ((uint64_t)m->k * f.elem_bytes)) / TILE_ROWS * TILE_ROWS;
+    block = block < TILE_ROWS ? TILE_ROWS : block;
+    for (uint32_t begin = row_begin; begin < row_end;) {
+        uint32_t end = row_end - begin < block ? row_end : begin + block;
+        for (uint32_t token = 0; token < m->tokens; token += TILE_TOKENS) {
+            uint32_t tokens = m->tokens - token < TILE_TOKENS ? m->tokens - token : TILE_TOKENS;
+            uint32_t row = begin;
+            for (; row + TILE_ROWS <= end; row += TILE_ROWS) {
+                tile_of(m, f, row, token, TILE_ROWS, tokens);
+            }
+            for (; row < end; row++) {
+                tile_of(m, f, row, token, 1, tokens);
+            }
+        }
+        begin = end;
+    }
+}
+
+void avx512_matmul_f32(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_f32x16, load_f32x16_some, 4}, row_begin, row_end);
+}
+
+void avx512_matmul_f16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_f16x16, load_f16x16_some, 2}, row_begin, row_end);
+}
+
+void avx512_matmul_bf16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    product(m, (struct format){load_bf16x16, load_bf16x16_some, 2}, row_begin, row_end);
+}

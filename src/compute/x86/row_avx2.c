@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * The AVX2 row (with FMA and F16C). */
+#include "compute/ref/ref.h"
+#include "compute/rows.h"
+#include "compute/x86/avx2.h"
+
+const struct kernels kernels_avx2 = {
+    .isa = BERTH_ISA_AVX2,
+    .name = "avx2",
+    .matmul =
+        {
+            [DTYPE_F32] = avx2_matmul_f32,
+            [DTYPE_F16] = avx2_matmul_f16,
+            [DTYPE_BF16] = avx2_matmul_bf16,
+            [DTYPE_Q8_0] = avx2_matmul_q8_0,
+        },
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = avx2_prepare_q8},
+    .rmsnorm = avx2_rmsnorm,
+    .rope = avx2_rope,
+    .silu_mul = avx2_silu_mul,
+    .add = avx2_add,
+    .add_scaled = avx2_add_scaled,
+    .scale = avx2_scale,
+    .clamp = avx2_clamp,
+    .softmax = avx2_softmax,
+    .sigmoid = avx2_sigmoid,
+    .attend = avx2_attend,
+    .to_f16 = avx2_to_f16,
+};
