@@ -28,7 +28,8 @@ void avx512_attend(const struct attend *a);
 /* Mask of the elements that exist in a group of 16 of which `left` remain. */
 INLINE __mmask16 mask_of(uint64_t left)
 {
-    return left >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1u);
+    uint32_t bits = left >= 16 ? 0xffffu : (1u << left) - 1u;
+    return (__mmask16)bits;
 }
 
 /* ---- 16 stored floats to binary32; masked elements are not touched and read as 0 ---- */
