@@ -12,7 +12,7 @@
 
 #include "os/file.h"
 
-enum { LINKS_MAX = 16, LOCK_STEP_MS = 5 };
+enum { LINKS_MAX = 16, LOCK_STEP_MS = 1 };
 
 static berth_status fail(int code, const char *what, const char *path, berth_error *err)
 {
