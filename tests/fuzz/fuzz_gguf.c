@@ -1,64 +1,126 @@
 /* SPDX-License-Identifier: MIT
- * GGUF headers: scanned in growing pieces as from a slow file, then parsed; what comes out must lie inside the input.
- */
+ * Fuzz target: the GGUF parser. The input is the front of a file; its last byte says how many times 64 bytes follow it,
+ * which the parser never sees. Checks that reading in pieces and at once agree, and that what is accepted is sorted
+ * and lies inside the file without overlaps. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "model/gguf.h"
 
-#include <stdlib.h>
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { SCRATCH_BYTES = 1 << 20, PIECE_BYTES = 97 };
+#define MUST(condition)                                                     \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                        \
+        }                                                                   \
+    } while (0)
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+enum { SCRATCH_BYTES = 4 << 20 };
 
-static void check_inside(const uint8_t *data, size_t bytes, struct str text)
+static _Alignas(4096) unsigned char scratch[SCRATCH_BYTES];
+
+/* With the fewest bytes every time, in a fresh block of exactly that size. */
+static berth_status scan_in_pieces(const uint8_t *image, uint64_t bytes, uint64_t file_bytes, struct gguf_scan *scan)
 {
-    if (text.bytes > bytes || (const uint8_t *)text.ptr < data ||
-        (const uint8_t *)text.ptr > data + (bytes - text.bytes)) {
-        abort();
+    bool complete = false;
+    uint64_t have = 0;
+    gguf_scan_begin(scan, file_bytes);
+    for (unsigned step = 0; !complete; step++) {
+        MUST(scan->need_bytes > have);
+        have = scan->need_bytes < bytes ? scan->need_bytes : bytes;
+        uint8_t *block = malloc(have + 1);
+        memcpy(block, image, have);
+        berth_status status = gguf_scan_more(scan, block, have, &complete, NULL);
+        free(block);
+        TRY(status);
+        if (!complete && have == bytes) {
+            return BERTH_ERR_STATE; /* wants bytes of the data part that this input does not spell out */
+        }
+        if (step == 200) { /* the rest at once: pieces make this quadratic */
+            scan->need_bytes = bytes > scan->need_bytes ? bytes : scan->need_bytes;
+        }
+    }
+    return BERTH_OK;
+}
+
+static void check_meta(const struct meta *meta)
+{
+    for (uint32_t i = 0; i < meta->count; i++) {
+        const struct meta_pair *pair = &meta->pairs[i];
+        struct meta_strings walk;
+        struct str text;
+        uint64_t number;
+        double real;
+        MUST(meta_find(meta, pair->key) == pair);
+        meta_u64(meta, pair->key, &number);
+        meta_f64(meta, pair->key, &real);
+        meta_str(meta, pair->key, &text);
+        uint64_t count = 0;
+        if (meta_strings_begin(pair, &walk)) {
+            while (meta_strings_next(&walk, &text)) {
+                count++;
+                MUST(text.bytes == 0 || text.ptr[text.bytes - 1] == text.ptr[text.bytes - 1]);
+            }
+            MUST(count == pair->count && walk.at == walk.end);
+        } else if (pair->type == META_ARRAY && pair->count > 0) {
+            MUST(meta_item_f64(pair, pair->count - 1, &real));
+            MUST(!meta_item_f64(pair, pair->count, &real));
+        }
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+static void check_tensors(const struct tensor_dir *dir, uint64_t data_offset, uint64_t file_bytes)
 {
-    /* The last byte says how much tensor data follows the header: the file is larger than what we hold. */
-    uint64_t file_bytes = bytes + (bytes == 0 ? 0 : (uint64_t)data[bytes - 1] * 4096);
+    for (uint32_t i = 0; i < dir->count; i++) {
+        const struct tensor *t = &dir->items[i];
+        MUST(tensor_find(dir, t->name) == t);
+        MUST(t->offset >= data_offset && t->bytes <= file_bytes && t->offset <= file_bytes - t->bytes);
+        MUST(t->dims_count <= GGUF_DIMS_MAX && t->dtype < DTYPE_COUNT && t->bytes > 0);
+        for (uint32_t j = 0; j < i && i < 64; j++) {
+            const struct tensor *other = &dir->items[j];
+            MUST(other->offset + other->bytes <= t->offset || t->offset + t->bytes <= other->offset);
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) {
+        return 0;
+    }
+    uint64_t bytes = size;
+    uint64_t file_bytes = bytes + 64 * (uint64_t)data[size - 1];
+    const uint8_t *image = data;
     struct gguf_scan scan;
+    struct gguf_scan pieces;
+    bool complete;
     gguf_scan_begin(&scan, file_bytes);
-    bool complete = false;
-    size_t at_hand = 0;
-    while (!complete) {
-        at_hand = bytes - at_hand > PIECE_BYTES ? at_hand + PIECE_BYTES : bytes;
-        if (gguf_scan_more(&scan, data, at_hand, &complete, NULL) != BERTH_OK) {
-            return 0;
-        }
-        if (!complete && at_hand == bytes) {
-            return 0;
-        }
+    berth_status at_once = gguf_scan_more(&scan, image, bytes, &complete, NULL);
+    berth_status in_pieces = scan_in_pieces(image, bytes, file_bytes, &pieces);
+    if (at_once != BERTH_OK || !complete) {
+        MUST(in_pieces == (at_once != BERTH_OK ? at_once : BERTH_ERR_STATE));
+        return 0;
     }
-    if (scan.header_bytes > bytes) {
-        abort();
-    }
-    struct meta_pair *pairs = calloc(scan.pairs_count + 1, sizeof *pairs);
-    struct tensor *tensors = calloc(scan.tensors_count + 1, sizeof *tensors);
-    void *memory = aligned_alloc(4096, SCRATCH_BYTES);
-    if (pairs != NULL && tensors != NULL && memory != NULL) {
-        struct arena scratch;
-        arena_carve(&scratch, memory, SCRATCH_BYTES);
-        struct meta meta;
-        uint64_t data_offset;
-        berth_error err;
-        if (gguf_parse_meta(&scan, data, pairs, &scratch, &meta, &err) == BERTH_OK &&
-            gguf_parse_tensors(&scan, data, &meta, 0, tensors, &data_offset, &err) == BERTH_OK) {
-            for (uint32_t i = 0; i < scan.tensors_count; i++) {
-                check_inside(data, bytes, tensors[i].name);
-                if (tensors[i].offset < data_offset || tensors[i].bytes > file_bytes ||
-                    tensors[i].offset > file_bytes - tensors[i].bytes) {
-                    abort();
-                }
+    MUST(in_pieces == BERTH_OK && pieces.header_bytes == scan.header_bytes && pieces.tensors_at == scan.tensors_at);
+    struct arena arena;
+    struct meta meta;
+    struct tensor_dir dir;
+    uint64_t data_offset;
+    arena_carve(&arena, scratch, SCRATCH_BYTES);
+    struct meta_pair *pairs = ARENA_NEW(&arena, struct meta_pair, scan.pairs_count);
+    struct tensor *tensors = ARENA_NEW(&arena, struct tensor, scan.tensors_count);
+    if (!arena.failed && gguf_parse_meta(&scan, image, pairs, &arena, &meta, NULL) == BERTH_OK) {
+        check_meta(&meta);
+        if (gguf_parse_tensors(&scan, image, &meta, 0, tensors, &data_offset, NULL) == BERTH_OK) {
+            struct tensor_file file = {"x", data_offset, file_bytes, false};
+            if (tensor_dir_build(&dir, tensors, scan.tensors_count, &file, 1, &arena, NULL) == BERTH_OK) {
+                check_tensors(&dir, data_offset, file_bytes);
             }
         }
     }
-    free(memory);
-    free(tensors);
-    free(pairs);
     return 0;
 }

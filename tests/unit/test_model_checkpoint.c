@@ -619,7 +619,7 @@ static void any_scratch_size_is_safe(void **state)
     static const char *const paths[] = {"f/gguf", "f/hf", "b"};
     for (size_t p = 0; p < sizeof paths / sizeof paths[0]; p++) {
         bool opened = false;
-        for (uint64_t cap = 0; cap <= 2u << 20; cap += cap < 65536 ? 97 : 8117) {
+        for (uint64_t cap = 0; cap <= 2u << 20; cap += cap < 65536 ? 1021 : 33013) {
             struct checkpoint c;
             berth_error err = {0};
             unsigned before = open_descriptors();
