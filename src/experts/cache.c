@@ -16,6 +16,7 @@
 
 #include "base/sort.h"
 #include "experts/policy.h"
+#include "os/memory.h"
 #include "os/thread.h"
 
 enum { RANK_NONE = UINT32_MAX };
@@ -235,9 +236,20 @@ static void slot_disown(struct cache *cache, uint32_t slot)
     owned->held = false;
 }
 
+static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uint32_t slot)
+{
+    const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
+    return pool->base + (slot - pool->first) * pool->slot_bytes;
+}
+
+/* The first owner maps the slot in, here and now: reader threads that fault the same huge page at once would each be
+ * charged for one, over the plan. */
 static void slot_own(struct cache *cache, uint32_t slot, uint32_t layer, uint16_t expert)
 {
-    cache->slots[slot] = (struct slot){.layer = layer, .expert = expert, .held = true};
+    if (!cache->slots[slot].touched) {
+        os_populate(slot_memory(cache, layer, slot), cache->pools[cache->layer_pool[layer]].slot_bytes);
+    }
+    cache->slots[slot] = (struct slot){.layer = layer, .expert = expert, .held = true, .touched = true};
     *cell_of(cache, layer, expert) = slot;
     cache->layer_slots[layer]++;
     cache->stats.slots_used++;
@@ -266,12 +278,6 @@ static uint32_t slot_find(struct cache *cache, uint32_t layer)
         cache->stats.evictions++;
     }
     return slot;
-}
-
-static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uint32_t slot)
-{
-    const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
-    return pool->base + (slot - pool->first) * pool->slot_bytes;
 }
 
 /* ---- a visit -------------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@
 struct slot {
     uint32_t layer; /* SLOT_NONE: empty */
     uint16_t expert;
-    bool held; /* of the running visit, or being read: never a victim */
+    bool held;    /* of the running visit, or being read: never a victim */
+    bool touched; /* its memory is mapped in */
 };
 
 /* Read-only view of the cache, valid for its life. `slots` and `layer_slots` are NULL when measuring. */

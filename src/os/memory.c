@@ -15,6 +15,7 @@ enum { HUGE_BYTES = 2 * 1024 * 1024 };
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
 #endif
 
 static berth_status refused(uint64_t bytes, const char *why, berth_error *err)
@@ -76,6 +77,19 @@ void os_release(void *base, uint64_t bytes)
     uint64_t rounded;
     if (base != NULL && reservation_bytes(bytes, &rounded)) {
         munmap(base, (size_t)rounded);
+    }
+}
+
+void os_populate(void *base, uint64_t bytes)
+{
+    uintptr_t start = (uintptr_t)base & ~(uintptr_t)(OS_PAGE_BYTES - 1);
+    uintptr_t end = ((uintptr_t)base + (uintptr_t)bytes + OS_PAGE_BYTES - 1) & ~(uintptr_t)(OS_PAGE_BYTES - 1);
+    if (end == start || madvise((void *)start, end - start, MADV_POPULATE_WRITE) == 0) {
+        return;
+    }
+    for (uintptr_t at = start; at < end; at += OS_PAGE_BYTES) { /* older kernels: write back what is there */
+        volatile unsigned char *page = (volatile unsigned char *)at;
+        *page = *page;
     }
 }
 

@@ -22,6 +22,10 @@ enum { OS_PAGE_BYTES = 4096 };
  * whole). */
 berth_status os_reserve(const struct os_hooks *hooks, uint64_t bytes, bool huge, void **out, berth_error *err);
 void os_release(void *base, uint64_t bytes);
+/* Maps fresh pages of a reservation in, from one thread, keeping their content. Threads that fault the same (huge) page
+ * at the same time are each charged for a page until all but one are freed; memory that several threads write is
+ * therefore mapped in first. */
+void os_populate(void *base, uint64_t bytes);
 /* Locks what is resident and what will be touched (mlock2 ONFAULT); false when the limit refuses. */
 bool os_lock(void *base, uint64_t bytes);
 /* Maps program and library text in (so that no page of code is read from disk later). Best effort. */

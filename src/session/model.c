@@ -153,9 +153,23 @@ static void take_over(struct berth_model *model, struct spec *spec, const berth_
     model->session.model = model;
 }
 
+/* Everything but the slots (which the cache maps in one by one) is in place before the first thread starts: no page
+ * fault, and no two threads in one, on the token path. */
+static void populate(const struct berth_model *model)
+{
+    uint64_t offsets[BERTH_LINE_COUNT] = {0};
+    plan_region(model->plan.line_bytes, offsets);
+    for (int line = 0; line < BERTH_LINE_COUNT; line++) {
+        if (plan_line_is_region((berth_line)line) && line != BERTH_LINE_SLOTS) {
+            os_populate((unsigned char *)model->region + offsets[line], model->plan.line_bytes[line]);
+        }
+    }
+}
+
 static berth_status start(struct berth_model *model, const berth_model_config *config, berth_error *err)
 {
     struct engine *e = &model->engine;
+    populate(model);
     TRY(io_start(e->io, err));
     TRY(pool_start(e->pool, err));
     struct trunk_load load = {.trunk = &e->trunk,
