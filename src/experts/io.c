@@ -7,12 +7,12 @@
 
 #include "experts/io_engine.h"
 
-static const struct io_engine *const engines[] = {&io_engine_pread, &io_engine_buffered};
+static const struct io_engine *const engines[] = {&io_engine_pread, &io_engine_uring, &io_engine_buffered};
 enum { ENGINES_COUNT = sizeof engines / sizeof engines[0] };
 
 struct io {
     const struct io_engine *engine;
-    void *state;
+    void *state, *fallback_state;
     uint32_t queue_max;
 };
 
@@ -25,7 +25,7 @@ static berth_status engine_by_name(const char *name, const struct io_engine **ou
         }
     }
     berth_status status =
-        error_set(err, BERTH_ERR_ARGUMENT, "unknown I/O engine, got \"%.60s\", wanted pread or buffered", name);
+        error_set(err, BERTH_ERR_ARGUMENT, "unknown I/O engine, got \"%.60s\", wanted pread, uring or buffered", name);
     error_at_object(err, "io engine", strlen("io engine"));
     return status;
 }
@@ -80,11 +80,16 @@ berth_status io_layout(struct arena *tables, struct arena *stacks, const struct 
     TRY(pick_engine(config, &engine, err));
     struct io *io = ARENA_NEW(tables, struct io, 1);
     void *state = NULL;
+    void *fallback_state = NULL;
     TRY(engine->layout(tables, stacks, config, &state, err));
+    if (engine->fallback != NULL) {
+        TRY(engine->fallback->layout(tables, stacks, config, &fallback_state, err));
+    }
     TRY(arena_check(tables, "I/O tables", err));
     TRY(arena_check(stacks, "I/O thread stacks", err));
     if (io != NULL) {
-        *io = (struct io){.engine = engine, .state = state, .queue_max = config->queue_max};
+        *io = (struct io){
+            .engine = engine, .state = state, .fallback_state = fallback_state, .queue_max = config->queue_max};
     }
     *out = io;
     return BERTH_OK;
@@ -92,7 +97,13 @@ berth_status io_layout(struct arena *tables, struct arena *stacks, const struct 
 
 berth_status io_start(struct io *io, berth_error *err)
 {
-    return io->engine->start(io->state, err);
+    berth_status status = io->engine->start(io->state, err);
+    if (status == BERTH_ERR_UNSUPPORTED && io->engine->fallback != NULL) {
+        io->engine = io->engine->fallback;
+        io->state = io->fallback_state;
+        status = io->engine->start(io->state, err);
+    }
+    return status;
 }
 
 void io_stop(struct io *io)
@@ -127,16 +138,21 @@ const char *io_engine_name(const struct io *io)
     return io->engine->name;
 }
 
+uint64_t io_piece_wanted(const struct io_config *config, const struct io_request *request, uint64_t done,
+                         uint64_t bytes)
+{
+    uint64_t size = config->files[request->file].size_bytes;
+    uint64_t start = request->offset + done;
+    uint64_t end = start + bytes;
+    return end > size && end - size < OS_DIRECT_ALIGN && start < size ? size - start : bytes;
+}
+
 berth_status io_read_piece(const struct io_config *config, const struct io_request *request, uint64_t done,
                            uint64_t bytes, berth_error *err)
 {
-    const struct os_file *file = &config->files[request->file];
-    uint64_t start = request->offset + done;
-    uint64_t end = start + bytes;
-    if (end > file->size_bytes && end - file->size_bytes < OS_DIRECT_ALIGN && start < file->size_bytes) {
-        end = file->size_bytes; /* the aligned tail of the last page */
-    }
-    return os_file_read(file, start, end - start, (unsigned char *)request->buffer + done, err);
+    uint64_t wanted = io_piece_wanted(config, request, done, bytes);
+    return os_file_read(&config->files[request->file], request->offset + done, wanted,
+                        (unsigned char *)request->buffer + done, err);
 }
 
 void io_request_fail(struct io_request *request, berth_status status, const berth_error *err)

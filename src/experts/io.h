@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads of expert slices. Engines are rows: "pread" (threads with O_DIRECT) and "buffered" (the same threads where
- * direct I/O is refused). Requests are cut into pieces that are started in the order of submission.
+ * Reads of expert slices. Engines are rows: "pread" (threads with O_DIRECT), "uring" (io_uring with O_DIRECT; becomes
+ * "pread" where the kernel refuses it) and "buffered" (the threads where direct I/O is refused). Requests are cut into
+ * pieces that are started in the order of submission.
  *
  * Reader threads touch the request and its buffer only, never cache state. Submit and wait are called by one thread. */
 #ifndef EXPERTS_IO_H

@@ -7,7 +7,8 @@
 
 struct io_engine {
     const char *name;
-    bool direct; /* needs files opened with O_DIRECT */
+    bool direct;                      /* needs files opened with O_DIRECT */
+    const struct io_engine *fallback; /* takes over when start() says BERTH_ERR_UNSUPPORTED; NULL: nobody */
     /* Takes the engine's own memory behind struct io; *state stays NULL when measuring. */
     berth_status (*layout)(struct arena *tables, struct arena *stacks, const struct io_config *config, void **state,
                            berth_error *err);
@@ -18,8 +19,11 @@ struct io_engine {
     bool (*done)(void *state, const struct io_request *request); /* would wait() return at once? */
 };
 
-extern const struct io_engine io_engine_pread, io_engine_buffered;
+extern const struct io_engine io_engine_pread, io_engine_buffered, io_engine_uring;
 
+/* Bytes of a piece that the file really has: an aligned span may end in the page that holds the end of the file. */
+uint64_t io_piece_wanted(const struct io_config *config, const struct io_request *request, uint64_t done,
+                         uint64_t bytes);
 /* Reads one piece, at most IO_PIECE_BYTES, at `done` bytes into the request; a failure goes to *err. */
 berth_status io_read_piece(const struct io_config *config, const struct io_request *request, uint64_t done,
                            uint64_t bytes, berth_error *err);

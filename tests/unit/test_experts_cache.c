@@ -155,7 +155,7 @@ static void layout_both(struct rig *rig, struct arena *tables, struct arena *sta
 }
 
 /* bytes: for the slots. Opens, measures, carves, starts. */
-static void rig_start(struct rig *rig, uint64_t bytes, uint32_t threads, bool direct)
+static void rig_start_engine(struct rig *rig, uint64_t bytes, uint32_t threads, bool direct, const char *engine)
 {
     for (uint32_t f = 0; f < rig->fake->files; f++) {
         char path[128];
@@ -168,7 +168,7 @@ static void rig_start(struct rig *rig, uint64_t bytes, uint32_t threads, bool di
     for (int i = 0; i < 3; i++) {
         arena_measure(&measured[i]);
     }
-    layout_both(rig, &measured[0], &measured[1], &measured[2], threads, NULL);
+    layout_both(rig, &measured[0], &measured[1], &measured[2], threads, engine);
     assert_null(rig->cache);
     assert_int_equal(measured[1].used_bytes, (uint64_t)threads * OS_STACK_BYTES);
     assert_int_equal(measured[2].used_bytes, rig->counts.bytes);
@@ -178,11 +178,16 @@ static void rig_start(struct rig *rig, uint64_t bytes, uint32_t threads, bool di
     rig->slots_memory = take(measured[2].used_bytes + PAGE);
     memset(rig->slots_memory, 0xaa, measured[2].used_bytes + PAGE);
     arena_carve(&carved[2], rig->slots_memory, measured[2].used_bytes);
-    layout_both(rig, &carved[0], &carved[1], &carved[2], threads, NULL);
+    layout_both(rig, &carved[0], &carved[1], &carved[2], threads, engine);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(measured[i].used_bytes, carved[i].used_bytes);
     }
     assert_int_equal(io_start(rig->io, NULL), BERTH_OK);
+}
+
+static void rig_start(struct rig *rig, uint64_t bytes, uint32_t threads, bool direct)
+{
+    rig_start_engine(rig, bytes, threads, direct, NULL);
 }
 
 static void rig_stop(struct rig *rig)
@@ -571,6 +576,72 @@ static void threads_and_delays_change_nothing(void **state)
     }
 }
 
+static void engines_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const engines[] = {"pread", "buffered", "uring"};
+    for (uint32_t f = 0; f < FAKES_COUNT; f++) {
+        struct cache_stats first = {0};
+        for (uint32_t e = 0; e < 3; e++) {
+            struct rig rig;
+            rig_catalog(&rig, &fakes[f]);
+            random_state = 777 + f;
+            rig_start_engine(&rig, catalog_cycle_bytes(&rig.catalog), 3, strcmp(engines[e], "buffered") != 0,
+                             engines[e]);
+            if (strcmp(io_engine_name(rig.io), engines[e]) != 0 && f == 0) {
+                print_message("SKIP: no \"%s\" here, it became \"%s\"\n", engines[e], io_engine_name(rig.io));
+            }
+            drive(&rig, 60);
+            struct cache_stats stats;
+            cache_get_stats(rig.cache, &stats);
+            stats.stall_ns[0] = stats.stall_ns[1] = 0;
+            first = e == 0 ? stats : first;
+            assert_memory_equal(&first, &stats, sizeof stats);
+            rig_stop(&rig);
+            free(rig.catalog_memory);
+        }
+    }
+}
+
+static void engine_choice_is_checked(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_catalog(&rig, &fakes[0]);
+    rig.hooks.read_at = slow_read; /* hooked reads cannot go through the ring */
+    rig_start_engine(&rig, catalog_cycle_bytes(&rig.catalog), 1, true, "uring");
+    assert_string_equal(io_engine_name(rig.io), "pread");
+    drive(&rig, 10);
+    struct arena tables;
+    struct arena stacks;
+    arena_measure(&tables);
+    arena_measure(&stacks);
+    struct io_config config = {.files = rig.files, .files_count = 1, .threads = 1, .queue_max = 8, .engine = "carrier"};
+    struct io *io;
+    berth_error err;
+    bool direct;
+    assert_int_equal(io_layout(&tables, &stacks, &config, &io, &err), BERTH_ERR_ARGUMENT);
+    assert_int_equal(io_engine_direct("carrier", &direct, &err), BERTH_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "pread, uring or buffered"));
+    assert_int_equal(io_engine_direct("buffered", &direct, &err), BERTH_OK);
+    assert_false(direct);
+    assert_int_equal(io_engine_direct(NULL, &direct, &err), BERTH_OK);
+    assert_true(direct);
+    config.engine = "pread";
+    config.threads = 0;
+    assert_int_equal(io_layout(&tables, &stacks, &config, &io, &err), BERTH_ERR_ARGUMENT);
+    config.threads = IO_THREADS_MAX + 1;
+    assert_int_equal(io_layout(&tables, &stacks, &config, &io, &err), BERTH_ERR_ARGUMENT);
+    config.threads = IO_THREADS_MAX;
+    assert_int_equal(io_layout(&tables, &stacks, &config, &io, &err), BERTH_OK);
+    rig.files[0].direct = false; /* as on a file system that refuses */
+    assert_int_equal(io_layout(&tables, &stacks, &config, &io, &err), BERTH_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.path, "weights-0"));
+    rig.files[0].direct = true;
+    rig_stop(&rig);
+    free(rig.catalog_memory);
+}
+
 static void read_counts_are_spans_and_slice_bytes(void **state)
 {
     (void)state;
@@ -600,15 +671,17 @@ static void large_parts_are_read_in_pieces(void **state)
     (void)state;
     const struct fake big = {"large parts", 1, 3, 2, {{IO_PIECE_BYTES + 5, 2 * IO_PIECE_BYTES, 3}, {0, 0, 0}},
                              false,         1};
-    struct rig rig;
-    rig_catalog(&rig, &big);
-    rig.hooks.read_at = slow_read;
-    rig_start(&rig, catalog_hard_floor_bytes(&rig.catalog), 3, true);
     const uint16_t experts[] = {2, 0, 1};
-    run_visit(&rig, 0, BERTH_PHASE_PREFILL, experts, 3, NULL);
-    run_visit(&rig, 0, BERTH_PHASE_DECODE, experts + 1, 2, NULL);
-    rig_stop(&rig);
-    free(rig.catalog_memory);
+    for (int e = 0; e < 2; e++) {
+        struct rig rig;
+        rig_catalog(&rig, &big);
+        rig.hooks.read_at = e == 0 ? slow_read : NULL;
+        rig_start_engine(&rig, catalog_hard_floor_bytes(&rig.catalog), 3, true, e == 0 ? "pread" : "uring");
+        run_visit(&rig, 0, BERTH_PHASE_PREFILL, experts, 3, NULL);
+        run_visit(&rig, 0, BERTH_PHASE_DECODE, experts + 1, 2, NULL);
+        rig_stop(&rig);
+        free(rig.catalog_memory);
+    }
 }
 
 static void prefill_enters_at_the_cold_end(void **state)
@@ -787,34 +860,38 @@ static void the_first_expert_in_order_is_blamed(void **state)
 static void truncated_file_is_an_error_not_a_wrong_answer(void **state)
 {
     (void)state;
-    struct rig rig;
-    rig_catalog(&rig, &fakes[0]);
-    rig_start(&rig, catalog_all_bytes(&rig.catalog), 2, true);
-    const struct expert_slice *last = catalog_slice(&rig.catalog, 3, 9, EXPERT_DOWN);
-    char path[128];
-    snprintf(path, sizeof path, "%s/weights-0", folder);
-    assert_int_equal(truncate(path, (off_t)(last->offset + last->bytes - 1)), 0);
-    const uint16_t experts[] = {9};
-    struct expert_weights got;
-    berth_error err;
-    assert_int_equal(cache_visit_begin(rig.cache, 3, BERTH_PHASE_DECODE, experts, 1, NULL), BERTH_OK);
-    assert_int_equal(cache_visit_next(rig.cache, &got, &err), BERTH_ERR_IO);
-    assert_int_equal(err.expert, 9);
-    assert_non_null(strstr(err.message, "ends too early"));
-    cache_visit_end(rig.cache);
-    rig_stop(&rig);
-    free(rig.catalog_memory);
+    for (int e = 0; e < 3; e++) {
+        static const char *const engines[] = {"pread", "buffered", "uring"};
+        struct rig rig;
+        rig_catalog(&rig, &fakes[0]);
+        rig_start_engine(&rig, catalog_all_bytes(&rig.catalog), 2, e != 1, engines[e]);
+        const struct expert_slice *last = catalog_slice(&rig.catalog, 3, 9, EXPERT_DOWN);
+        char path[128];
+        snprintf(path, sizeof path, "%s/weights-0", folder);
+        assert_int_equal(truncate(path, (off_t)(last->offset + last->bytes - 1)), 0);
+        const uint16_t experts[] = {9};
+        struct expert_weights got;
+        berth_error err;
+        assert_int_equal(cache_visit_begin(rig.cache, 3, BERTH_PHASE_DECODE, experts, 1, NULL), BERTH_OK);
+        assert_int_equal(cache_visit_next(rig.cache, &got, &err), BERTH_ERR_IO);
+        assert_int_equal(err.expert, 9);
+        assert_non_null(strstr(err.message, "ends too early"));
+        cache_visit_end(rig.cache);
+        rig_stop(&rig);
+        free(rig.catalog_memory);
+    }
 }
 
 static void visit_ended_early_leaves_right_bytes(void **state)
 {
     (void)state;
-    const uint32_t which[] = {2, 6};
-    for (uint32_t f = 0; f < 2; f++) {
+    const uint32_t which[] = {2, 2, 6, 6};
+    for (uint32_t f = 0; f < 4; f++) {
         struct rig rig;
         rig_catalog(&rig, &fakes[which[f]]);
-        rig.hooks.read_at = slow_read;
-        rig_start(&rig, f == 0 ? catalog_cycle_bytes(&rig.catalog) : catalog_all_bytes(&rig.catalog), 2, true);
+        rig.hooks.read_at = f % 2 == 0 ? slow_read : NULL;
+        rig_start_engine(&rig, f < 2 ? catalog_cycle_bytes(&rig.catalog) : catalog_all_bytes(&rig.catalog), 2, true,
+                         f % 2 == 0 ? "pread" : "uring");
         uint16_t experts[EXPERTS_HERE_MAX];
         for (uint16_t i = 0; i < EXPERTS_HERE_MAX; i++) {
             experts[i] = i;
@@ -832,7 +909,7 @@ static void visit_ended_early_leaves_right_bytes(void **state)
             }
             cache_visit_end(rig.cache);
             /* What no read was asked for is not there; the cycle's few slots are all asked for at once. */
-            assert_true(round > 0 || f == 0 || residents(&rig, layer) <= CACHE_FETCHES_MAX + 1);
+            assert_true(round > 0 || f < 2 || residents(&rig, layer) <= CACHE_FETCHES_MAX + 1);
             run_visit(&rig, next_layer, BERTH_PHASE_DECODE, experts + random_below(n - 4), 3, NULL);
         }
         cache_visit_end(rig.cache); /* nothing is running: no harm */
@@ -898,6 +975,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CACHE_TEST(every_slot_count_gives_right_bytes_and_counts),
         CACHE_TEST(threads_and_delays_change_nothing),
+        CACHE_TEST(engines_change_nothing),
+        CACHE_TEST(engine_choice_is_checked),
         CACHE_TEST(read_counts_are_spans_and_slice_bytes),
         CACHE_TEST(large_parts_are_read_in_pieces),
         CACHE_TEST(prefill_enters_at_the_cold_end),
