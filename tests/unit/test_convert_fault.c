@@ -268,6 +268,13 @@ static void fault_values_beyond_f16_are_refused(void **state)
     }
 }
 
+/* A failed assertion must not leave the small disk mounted. */
+static int teardown(void **state)
+{
+    umount2(help_path("disk"), MNT_DETACH);
+    return help_teardown(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,5 +289,5 @@ int main(void)
         cmocka_unit_test(fault_bad_configs_are_refused),
         cmocka_unit_test(fault_values_beyond_f16_are_refused),
     };
-    return cmocka_run_group_tests(tests, help_setup, help_teardown);
+    return cmocka_run_group_tests(tests, help_setup, teardown);
 }
