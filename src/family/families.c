@@ -165,6 +165,50 @@ berth_status family_tensor(const struct family *family, const struct checkpoint 
     return BERTH_OK;
 }
 
+berth_status family_scale(const struct family *family, const struct checkpoint *checkpoint,
+                          const struct hparams *hparams, enum role role, uint32_t layer, const struct tensor **out,
+                          berth_error *err)
+{
+    static const char weight[] = ".weight";
+    static const char scale[] = ".scale";
+    char name[TENSOR_NAME_MAX];
+    *out = NULL;
+    const struct tensor_row *row = family_row(family, role);
+    if (checkpoint->format != CHECKPOINT_GGUF || row == NULL || (row->flags & TENSOR_VECTOR) != 0 ||
+        !family_tensor_name(family, checkpoint->format, role, layer, 0, name)) {
+        return BERTH_OK;
+    }
+    size_t bytes = strlen(name);
+    if (bytes < sizeof weight || strcmp(name + bytes - (sizeof weight - 1), weight) != 0) {
+        return BERTH_OK;
+    }
+    memcpy(name + bytes - (sizeof weight - 1), scale, sizeof scale);
+    const struct tensor *tensor = tensor_find(&checkpoint->tensors, str_from(name));
+    if (tensor == NULL) {
+        return BERTH_OK;
+    }
+    uint64_t want = role_is_expert(role) ? hparams->experts : 1;
+    TRY(check_shape(tensor, &want, 1, checkpoint, err));
+    *out = tensor;
+    return BERTH_OK;
+}
+
+/* Whether a role's tensor, or its scale, has this name. */
+static bool role_knows(const struct family *family, const struct checkpoint *checkpoint, const struct hparams *hparams,
+                       enum role role, uint32_t layer, uint32_t expert, struct str name, bool *absent)
+{
+    const struct tensor *tensor = NULL;
+    const struct tensor *scale = NULL;
+    *absent =
+        family_tensor(family, checkpoint, hparams, role, layer, expert, &tensor, NULL) != BERTH_OK || tensor == NULL;
+    if (*absent) {
+        return false;
+    }
+    return str_equal(tensor->name, name) ||
+           (family_scale(family, checkpoint, hparams, role, layer, &scale, NULL) == BERTH_OK && scale != NULL &&
+            str_equal(scale->name, name));
+}
+
 bool family_knows(const struct family *family, const struct checkpoint *checkpoint, const struct hparams *hparams,
                   struct str name)
 {
@@ -174,14 +218,12 @@ bool family_knows(const struct family *family, const struct checkpoint *checkpoi
         uint32_t experts = role_is_expert((enum role)role) && !gguf ? hparams->experts : 1;
         for (uint32_t layer = 0; layer < layers; layer++) {
             for (uint32_t expert = 0; expert < experts; expert++) {
-                const struct tensor *tensor = NULL;
-                if (family_tensor(family, checkpoint, hparams, (enum role)role, layer, expert, &tensor, NULL) !=
-                        BERTH_OK ||
-                    tensor == NULL) {
-                    break;
-                }
-                if (str_equal(tensor->name, name)) {
+                bool absent = false;
+                if (role_knows(family, checkpoint, hparams, (enum role)role, layer, expert, name, &absent)) {
                     return true;
+                }
+                if (absent) {
+                    break;
                 }
             }
         }

@@ -128,8 +128,9 @@ struct family {
     bool hf_expert_ffn_is_ffn;         /* the expert width is intermediate_size */
     bool hf_norm_topk, gguf_norm_topk; /* when the key is absent */
     bool hf_sliding_needs_flag;        /* sliding_window counts only with use_sliding_window true */
-    bool hf_tied;                      /* tie_word_embeddings when absent */
-    float hf_rope_theta;               /* rope_theta when absent */
+    bool gguf_plain_experts; /* "<name>.scale" of experts is stored but not applied (llama.cpp's graph, measured) */
+    bool hf_tied;            /* tie_word_embeddings when absent */
+    float hf_rope_theta;     /* rope_theta when absent */
     float hf_norm_eps;
 };
 
@@ -147,6 +148,11 @@ berth_status family_read(const struct checkpoint *checkpoint, const struct famil
 berth_status family_tensor(const struct family *family, const struct checkpoint *checkpoint,
                            const struct hparams *hparams, enum role role, uint32_t layer, uint32_t expert,
                            const struct tensor **out, berth_error *err);
+/* GGUF files may hold "<name>.scale" beside "<name>.weight": float32 [1], or [experts] for expert roles, that the
+ * product with the matrix is multiplied by. BERTH_OK and *out NULL when there is none. */
+berth_status family_scale(const struct family *family, const struct checkpoint *checkpoint,
+                          const struct hparams *hparams, enum role role, uint32_t layer, const struct tensor **out,
+                          berth_error *err);
 /* The name a role's tensor has in this format; false (and "") when it has none. */
 bool family_tensor_name(const struct family *family, enum checkpoint_format format, enum role role, uint32_t layer,
                         uint32_t expert, char buffer[TENSOR_NAME_MAX]);
@@ -163,6 +169,9 @@ static inline bool role_is_expert(enum role role)
 }
 
 /* hparams back to GGUF metadata, for convert: the architecture's keys in a fixed order. */
+/* llama.cpp's graphs fix whether the router renormalises; its expert_weights_norm says nothing for these architectures.
+ * Where a model differs from its architecture's rule, our own key says so. */
+#define FAMILY_NORM_TOPK_KEY "berth.norm_topk"
 struct family_meta {
     char key[96];
     enum meta_type type; /* META_U32, META_F32, META_BOOL, META_STRING */

@@ -143,6 +143,9 @@ static berth_status read_numbers(const struct reader *r)
             }
             continue;
         }
+        if (ok && value == 0 && !row->required && r->checkpoint->format == CHECKPOINT_GGUF) {
+            continue; /* writers put 0 for "this model has none" */
+        }
         char text[160];
         if (!ok || !(value >= row->min && value <= row->max) || (row->kind == ROW_U32 && value != floor(value))) {
             snprintf(text, sizeof text, "must be %s from %.9g to %.9g, got %.9g",
@@ -228,7 +231,8 @@ static berth_status rope_field(const struct reader *r, const char *key, const ch
     double value = 0;
     bool ok = true;
     *out = fallback;
-    if (rope_number(r, key, gguf, &value, &ok)) {
+    bool found = rope_number(r, key, gguf, &value, &ok);
+    if (found && !(ok && value == 0 && r->checkpoint->format == CHECKPOINT_GGUF)) {
         if (!ok || !isfinite(value) || value <= 0 || value > 1e12) {
             return bad_key(r, BERTH_ERR_FORMAT, key, "must be a positive number");
         }
@@ -371,9 +375,7 @@ static berth_status read_moe(const struct reader *r)
     }
     out->norm_topk = gguf ? family->gguf_norm_topk : family->hf_norm_topk;
     if (gguf) {
-        char key[96];
-        gguf_key(r, "expert_weights_norm", key, sizeof key);
-        meta_bool(&r->checkpoint->meta, str_from(key), &out->norm_topk);
+        meta_bool(&r->checkpoint->meta, STR(FAMILY_NORM_TOPK_KEY), &out->norm_topk);
     } else if (!family->hf_norm_topk) {
         hf_bool(r, "norm_topk_prob", &out->norm_topk);
     }

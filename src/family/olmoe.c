@@ -9,6 +9,7 @@ const struct family family_olmoe = {
     .moe = true,
     .groups = {GROUP(common), GROUP(qkv_bias), GROUP(qk_norm_full), GROUP(experts)},
     .qk_norm = QK_NORM_FULL,
+    .gguf_plain_experts = true,
     .hf_expert_ffn_is_ffn = true,
     .hf_rope_theta = 10000.0f,
     .hf_norm_eps = 1e-5f,

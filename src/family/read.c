@@ -69,6 +69,7 @@ static berth_status find_hf(const struct checkpoint *checkpoint, const struct fa
 static bool may_ignore(struct str name, const struct hparams *hparams)
 {
     return str_ends(name, STR(".rotary_emb.inv_freq")) || str_ends(name, STR(".attn_rot_embd")) ||
+           str_ends(name, STR(".input_scale")) || /* ranges of activations quantised to 4 bits; ours are not */
            (hparams->tied_embeddings && str_is(name, "lm_head.weight"));
 }
 
@@ -91,7 +92,9 @@ static berth_status check_claims(const struct family *family, const struct check
                 if (tensor == NULL) {
                     break;
                 }
-                claimed++;
+                const struct tensor *scale = NULL;
+                TRY(family_scale(family, checkpoint, hparams, (enum role)role, layer, &scale, err));
+                claimed += scale != NULL ? 2 : 1;
             }
         }
     }

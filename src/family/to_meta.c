@@ -37,7 +37,9 @@ static void put_moe(struct writer *w, const struct hparams *h)
         put_u32(w, "expert_shared_feed_forward_length", h->shared_ffn);
     }
     if (h->norm_topk != w->family->gguf_norm_topk) {
-        next(w, "expert_weights_norm", META_BOOL)->u32 = h->norm_topk;
+        struct family_meta *meta = next(w, "", META_BOOL);
+        snprintf(meta->key, sizeof meta->key, "%s", FAMILY_NORM_TOPK_KEY);
+        meta->u32 = h->norm_topk;
     }
 }
 

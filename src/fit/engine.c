@@ -18,6 +18,9 @@ static berth_status layout_files(struct arena *tables, const struct spec *spec, 
 static berth_status layout_text(struct arena *arena, struct spec *spec, struct engine *out, berth_error *err)
 {
     out->text = NULL;
+    if (spec->text_problem[0] != '\0') {
+        return BERTH_OK;
+    }
     if (arena_is_measuring(arena)) {
         arena_take(arena, 1, spec->text_bytes, 0);
         return arena_check(arena, "tokenizer", err);

@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #include "fit/spec.h"
 
+#include <stdio.h>
+
 #include "base/checked.h"
 #include "os/memory.h"
 
-static berth_status read_text(struct spec *spec, berth_error *err)
+/* A model whose tokenizer we do not know still runs on token ids; who asks for text is told why it does not work. */
+static berth_status read_text(struct spec *spec, bool text_only, berth_error *err)
 {
     struct arena measure;
     struct text *text = NULL;
+    berth_error problem = {0};
+    uint64_t mark = arena_mark(&spec->scratch);
     arena_measure(&measure);
-    TRY(text_layout(&measure, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &text, err));
+    berth_status status =
+        text_layout(&measure, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &text, &problem);
+    if (status == BERTH_ERR_UNSUPPORTED && !text_only) {
+        arena_rewind(&spec->scratch, mark);
+        snprintf(spec->text_problem, sizeof spec->text_problem, "%.255s", problem.message);
+        return BERTH_OK;
+    }
+    if (status != BERTH_OK) {
+        if (err != NULL) {
+            *err = problem;
+        }
+        return status;
+    }
     spec->text_bytes = measure.used_bytes;
     return arena_check(&measure, "tokenizer", err);
 }
@@ -72,7 +89,7 @@ berth_status spec_open(const struct spec_request *request, struct spec **out, be
         status = read_weights(spec, err);
     }
     if (status == BERTH_OK) {
-        status = read_text(spec, err);
+        status = read_text(spec, request->text_only, err);
     }
     if (status != BERTH_OK) {
         status = explain(spec, request->path, status, err);

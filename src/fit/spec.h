@@ -23,6 +23,7 @@ struct spec {
     struct expert_formats *formats;
     const struct kernels *kernels;
     bool has_kernel[DTYPE_COUNT];
+    char text_problem[256];  /* why there is no tokenizer though the file names one; "": none */
     uint64_t text_bytes;     /* what the tokenizer takes */
     uint64_t text_bytes_max; /* longest text one call encodes */
 };

@@ -104,6 +104,7 @@ struct matmul_job {
     struct matmul m;
     matmul_fn *fn;
     uint32_t rows;
+    const float *scale; /* see struct matrix */
 };
 void forward_matmuls(struct forward *fw, const struct matmul_job *jobs, uint32_t count);
 /* A job for `matrix` over prepared rows (see act_rows). */

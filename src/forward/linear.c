@@ -11,6 +11,21 @@ struct matmul_run {
     uint32_t first_unit[MATMULS_MAX + 1];
 };
 
+/* Rows [begin, end) of a job whose product is scaled before the bias. */
+static void run_scaled(const struct matmul_job *job, uint32_t begin, uint32_t end)
+{
+    struct matmul m = job->m;
+    m.bias = NULL;
+    job->fn(&m, begin, end);
+    for (uint32_t t = 0; t < m.tokens; t++) {
+        float *y = m.y + t * m.y_row_floats;
+        for (uint32_t r = begin; r < end; r++) {
+            y[r] = y[r] * *job->scale;
+            y[r] = job->m.bias != NULL ? y[r] + job->m.bias[r] : y[r];
+        }
+    }
+}
+
 static void run_units(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     (void)worker;
@@ -24,7 +39,12 @@ static void run_units(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
         uint32_t row = (begin - run->first_unit[job]) * ROW_GRAIN;
         uint32_t row_end = (stop - run->first_unit[job]) * ROW_GRAIN;
         const struct matmul_job *j = &run->jobs[job];
-        j->fn(&j->m, row, row_end < j->rows ? row_end : j->rows);
+        row_end = row_end < j->rows ? row_end : j->rows;
+        if (j->scale != NULL) {
+            run_scaled(j, row, row_end);
+        } else {
+            j->fn(&j->m, row, row_end);
+        }
         begin = stop;
     }
 }
@@ -58,7 +78,8 @@ struct matmul_job forward_job(const struct forward *fw, const struct matrix *mat
                                      .k = matrix->k,
                                      .tokens = tokens},
                                .fn = fw->kernels->matmul[matrix->dtype],
-                               .rows = matrix->rows};
+                               .rows = matrix->rows,
+                               .scale = matrix->scale};
 }
 
 struct prepare_run {

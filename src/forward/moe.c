@@ -140,7 +140,13 @@ static struct matrix expert_matrix(const struct moe_run *run, const struct exper
     uint32_t k = part == EXPERT_DOWN ? h->expert_ffn : h->hidden;
     uint64_t row_bytes = 0;
     (void)quant_row_bytes(dtype, k, &row_bytes); /* checked when the catalog was made */
-    return (struct matrix){held->part[part], row_bytes, part == EXPERT_DOWN ? h->hidden : h->expert_ffn, k, dtype};
+    const float *scales = run->w->expert_scale[part];
+    return (struct matrix){.data = held->part[part],
+                           .row_bytes = row_bytes,
+                           .rows = part == EXPERT_DOWN ? h->hidden : h->expert_ffn,
+                           .k = k,
+                           .dtype = dtype,
+                           .scale = scales != NULL ? scales + held->expert : NULL};
 }
 
 /* Row range of a held expert. */

@@ -43,6 +43,26 @@ static void note_read(struct binder *b, const struct tensor *tensor, enum role r
     out->stored_bytes += tensor->bytes;
 }
 
+static berth_status bind_floats(struct binder *b, const struct tensor *tensor, enum role role, uint32_t layer,
+                                const float **out)
+{
+    if (quant_row(tensor->dtype)->dequantise == NULL) {
+        return no_kernel(b, tensor);
+    }
+    float *data = ARENA_NEW(b->weights, float, tensor_elems(tensor));
+    *out = data;
+    note_read(b, tensor, role, layer, data, true);
+    return BERTH_OK;
+}
+
+static berth_status bind_scale(struct binder *b, enum role role, uint32_t layer, const float **scale)
+{
+    const struct tensor *tensor = NULL;
+    *scale = NULL;
+    TRY(family_scale(b->family, b->checkpoint, b->hparams, role, layer, &tensor, b->err));
+    return tensor == NULL ? BERTH_OK : bind_floats(b, tensor, role, layer, scale);
+}
+
 static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer, struct matrix *matrix)
 {
     const struct tensor *tensor = NULL;
@@ -61,9 +81,9 @@ static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer
         return no_kernel(b, tensor);
     }
     void *data = arena_take(b->weights, 1, tensor->bytes, 0);
-    *matrix = (struct matrix){data, row_bytes, (uint32_t)rows, (uint32_t)k, tensor->dtype};
+    *matrix = (struct matrix){data, row_bytes, (uint32_t)rows, (uint32_t)k, tensor->dtype, NULL};
     note_read(b, tensor, role, layer, data, false);
-    return BERTH_OK;
+    return bind_scale(b, role, layer, &matrix->scale);
 }
 
 static berth_status bind_vector(struct binder *b, enum role role, uint32_t layer, const float **vector)
@@ -71,16 +91,7 @@ static berth_status bind_vector(struct binder *b, enum role role, uint32_t layer
     const struct tensor *tensor = NULL;
     *vector = NULL;
     TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, 0, &tensor, b->err));
-    if (tensor == NULL) {
-        return BERTH_OK;
-    }
-    if (quant_row(tensor->dtype)->dequantise == NULL) {
-        return no_kernel(b, tensor);
-    }
-    float *data = ARENA_NEW(b->weights, float, tensor_elems(tensor));
-    *vector = data;
-    note_read(b, tensor, role, layer, data, true);
-    return BERTH_OK;
+    return tensor == NULL ? BERTH_OK : bind_floats(b, tensor, role, layer, vector);
 }
 
 static berth_status bind_layer(struct binder *b, uint32_t layer, struct layer_weights *w)
@@ -104,7 +115,13 @@ static berth_status bind_layer(struct binder *b, uint32_t layer, struct layer_we
     TRY(bind_matrix(b, ROLE_SHARED_ROUTER, layer, &w->shared_router));
     TRY(bind_matrix(b, ROLE_SHARED_GATE, layer, &w->shared_gate));
     TRY(bind_matrix(b, ROLE_SHARED_UP, layer, &w->shared_up));
-    return bind_matrix(b, ROLE_SHARED_DOWN, layer, &w->shared_down);
+    TRY(bind_matrix(b, ROLE_SHARED_DOWN, layer, &w->shared_down));
+    static const enum role parts[EXPERT_PARTS] = {ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN};
+    for (int part = 0; part < EXPERT_PARTS && b->hparams->layer_moe[layer] != 0 && !b->family->gguf_plain_experts;
+         part++) {
+        TRY(bind_scale(b, parts[part], layer, &w->expert_scale[part]));
+    }
+    return BERTH_OK;
 }
 
 static int by_place(const void *user, uint32_t a, uint32_t b)
@@ -125,7 +142,7 @@ berth_status trunk_layout(struct arena *weights, struct arena *tables, const str
     struct binder b = {weights, tables, family, checkpoint, hparams, has_kernel, out, err};
     bool measuring = arena_is_measuring(tables);
     out->layers = ARENA_NEW(tables, struct layer_weights, hparams->layers);
-    uint64_t reads_max = ((uint64_t)hparams->layers + 1) * (uint64_t)ROLE_COUNT;
+    uint64_t reads_max = ((uint64_t)hparams->layers + 1) * 2 * (uint64_t)ROLE_COUNT; /* with scales */
     out->reads = ARENA_NEW(tables, struct trunk_read, reads_max);
     out->order = ARENA_NEW(tables, uint32_t, reads_max);
     uint32_t *spare = ARENA_NEW(tables, uint32_t, reads_max);

@@ -17,6 +17,7 @@ struct matrix {
     uint64_t row_bytes;
     uint32_t rows, k;
     enum dtype dtype;
+    const float *scale; /* multiplies the product before the bias; NULL: none */
 };
 
 struct layer_weights {
@@ -27,7 +28,8 @@ struct layer_weights {
     struct matrix gate, up, down; /* dense layers: [ffn][hidden] x 2, [hidden][ffn] */
     struct matrix router;         /* MoE layers: [experts][hidden] */
     struct matrix shared_router, shared_gate, shared_up, shared_down;
-    uint32_t moe_index; /* number among the MoE layers */
+    const float *expert_scale[EXPERT_PARTS]; /* [experts] as matrix.scale; NULL: none */
+    uint32_t moe_index;                      /* number among the MoE layers */
     bool moe, slides;
 };
 

@@ -149,6 +149,7 @@ static void take_over(struct berth_model *model, struct spec *spec, const berth_
     model->format_version = spec->checkpoint.version;
     snprintf(model->name, sizeof model->name, "%s", spec->checkpoint.name);
     snprintf(model->policy, sizeof model->policy, "%s", config->policy != NULL ? config->policy : "lru");
+    snprintf(model->text_problem, sizeof model->text_problem, "%s", spec->text_problem);
     model->open_read_bytes = spec->checkpoint.header_bytes;
     model->session.model = model;
 }

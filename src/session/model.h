@@ -30,6 +30,7 @@ struct berth_model {
     uint32_t format_version;
     char name[128];
     char policy[32];
+    char text_problem[256]; /* why there is no tokenizer; "": the file has none */
     /* statistics */
     uint64_t tokens[2], ns[2]; /* by berth_phase */
     uint64_t open_ns, open_read_bytes, open_major_faults;

@@ -9,7 +9,9 @@ berth_status berth_tokenize(berth_model *model, const char *text, size_t text_by
         return error_set(err, BERTH_ERR_ARGUMENT, "no model, text or place for the token ids");
     }
     if (model->engine.text == NULL) {
-        return error_set(err, BERTH_ERR_UNSUPPORTED, "the model has no tokenizer; give token ids instead");
+        bool named = model->text_problem[0] != '\0';
+        return error_set(err, BERTH_ERR_UNSUPPORTED, "%s; give token ids instead",
+                         named ? model->text_problem : "the model has no tokenizer");
     }
     return text_encode(model->engine.text, (struct str){text, text_bytes}, flags, ids, cap, count, err);
 }
