@@ -130,7 +130,7 @@ typedef struct berth_model_config {
     berth_isa isa;
     berth_open_mode mode;
     const char *policy;    /* eviction policy row; NULL: "lru" */
-    const char *io_engine; /* I/O row; NULL: the best that works ("pread", then "buffered") */
+    const char *io_engine; /* I/O row: "pread", "uring", "buffered"; NULL: "pread", else "buffered" */
     berth_log_fn *log;
     void *log_user;
     berth_progress_fn *progress;

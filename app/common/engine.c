@@ -59,7 +59,7 @@ const struct arg_option machine_option_rows[MACHINE_OPTIONS] = {
      .offset = AT(isa),
      .choices = isa_choices,
      .help = "kernel row (default auto; all give the same result)"},
-    {.name = "io", .type = ARG_TEXT, .offset = AT(io), .value = "NAME", .help = "I/O engine: pread, buffered"},
+    {.name = "io", .type = ARG_TEXT, .offset = AT(io), .value = "NAME", .help = "I/O engine: pread, uring, buffered"},
     {.name = "policy",
      .type = ARG_TEXT,
      .offset = AT(policy),
