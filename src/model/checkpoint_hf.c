@@ -186,10 +186,10 @@ enum { FIRST_READ_BYTES = 64 << 10 }; /* most shards' headers are shorter */
 
 /* Opens every file of the set, in order of name, and reads all headers before the first is parsed: the tensors of all
  * files make one array. */
-static berth_status read_headers(struct opening *o, const char *directory, const struct str *names, char **headers,
-                                 uint64_t *headers_bytes, berth_error *err)
+static berth_status read_headers(struct opening *o, const char *directory, const struct str *names, uint32_t count,
+                                 char **headers, uint64_t *headers_bytes, berth_error *err)
 {
-    for (uint32_t i = 0; i < o->out->files_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct os_file *file = &o->out->files[i];
         struct reader reader;
         char path[CHECKPOINT_PATH_BYTES];
@@ -231,7 +231,7 @@ static berth_status open_weights(struct opening *o, const char *directory, const
     char **headers = ARENA_NEW(o->scratch, char *, count);
     uint64_t *headers_bytes = ARENA_NEW(o->scratch, uint64_t, count);
     TRY(arena_check(o->scratch, "the shard table", err));
-    TRY(read_headers(o, directory, names, headers, headers_bytes, err));
+    TRY(read_headers(o, directory, names, count, headers, headers_bytes, err));
     return build_tensors(o, headers, headers_bytes, err);
 }
 

@@ -21,7 +21,7 @@ enum { CPU_BATCH_BYTES = 64 * OS_PAGE_BYTES };
  * libraries). Measured with tests/memory/process_probe in a cgroup of its own, everything cold (Linux 6.18, 2 CPUs, 0
  * to 1 GiB touched, 0 or 4 threads): 0.05 MiB beyond the other terms, of which up to one charge batch per CPU may have
  * gone unused; the kernel's part was 0.1 MiB. */
-static const uint64_t fixed_bytes = 512 * 1024;
+static const uint64_t fixed_bytes = UINT64_C(512) << 10;
 
 static uint64_t round_to_pages(uint64_t bytes)
 {

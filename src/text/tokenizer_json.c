@@ -75,7 +75,7 @@ static berth_status count_vocab(struct scan *scan, struct json *at, berth_error 
     for (;;) {
         bool more;
         struct str spelling;
-        int32_t id;
+        int32_t id = 0;
         TRY(next_entry(at, scan->spellings[0], &more, &spelling, &id, err));
         if (!more) {
             return BERTH_OK;
@@ -284,7 +284,7 @@ static berth_status walk_vocab(const struct scan *scan, struct vocab *vocab, boo
     for (;;) {
         bool more;
         struct str spelling;
-        int32_t id;
+        int32_t id = 0;
         TRY(next_entry(&at, scan->spellings[0], &more, &spelling, &id, err));
         if (!more) {
             return BERTH_OK;

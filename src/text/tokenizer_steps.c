@@ -93,7 +93,7 @@ static berth_status read_normalize(const struct reading *reading, const struct j
         {"StripAccents", NORMALIZE_NO_ACCENTS},
         {"ByteLevel", NORMALIZE_BYTE_LEVEL},
     };
-    struct str type;
+    struct str type = {0};
     TRY(type_of(reading->build, at, "normalizer", &type, err));
     if (str_is(type, "Sequence")) {
         return read_sequence(reading, at, "normalizers", read_normalize, err);
@@ -284,7 +284,7 @@ static berth_status read_delimiter(const struct reading *reading, const struct j
 
 static berth_status read_pretokenize(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct str type;
+    struct str type = {0};
     TRY(type_of(reading->build, at, "pre_tokenizer", &type, err));
     if (str_is(type, "Sequence")) {
         return read_sequence(reading, at, "pretokenizers", read_pretokenize, err);
@@ -408,7 +408,7 @@ static berth_status read_pair(const struct reading *reading, const struct json *
 
 static berth_status read_post_processor(const struct reading *reading, const struct json *at, berth_error *err)
 {
-    struct str type;
+    struct str type = {0};
     TRY(type_of(reading->build, at, "post_processor", &type, err));
     if (str_is(type, "Sequence")) {
         return read_sequence(reading, at, "processors", read_post_processor, err);
@@ -477,7 +477,7 @@ static berth_status read_decode_metaspace(const struct reading *reading, const s
 static berth_status read_decode(const struct reading *reading, const struct json *at, berth_error *err)
 {
     struct decode *decode = &reading->text->decode;
-    struct str type;
+    struct str type = {0};
     TRY(type_of(reading->build, at, "decoder", &type, err));
     if (str_is(type, "ByteLevel")) {
         decode->kind = DECODE_BYTE_LEVEL;

@@ -206,7 +206,7 @@ static void place_touching_parts_are_one_read(void **state)
         check_place(&catalog, 0, expert, 1);
     }
     catalog_slice(&catalog, 0, 5, EXPERT_GATE)->file = 1; /* same place of another file */
-    check_place(&catalog, 0, 5, 2); /* the pages of down and up touch */
+    check_place(&catalog, 0, 5, 2);                       /* the pages of down and up touch */
     catalog_slice(&catalog, 0, 6, EXPERT_UP)->offset += 3 * PAGE;
     check_place(&catalog, 0, 6, 2);
     catalog_slice(&catalog, 0, 7, EXPERT_UP)->offset =
