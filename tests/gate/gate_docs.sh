@@ -9,7 +9,7 @@ fresh() {
     mkdir -p "$tree/app/cli" "$tree/docs/man" "$tree/include"
     printf 'VERB(fit)\n' >"$tree/app/cli/verbs.def"
     printf '.Dd November 30, 2026\n.Dt BERTH 1\n.Os\n.Sh NAME\n.Nm berth\n.Nd test\n.Sh DESCRIPTION\nText.\n' >"$tree/docs/man/berth.1"
-    printf '.Bl -tag\n.It Cm fit\nPlans.\n.El\n' >>"$tree/docs/man/berth.1"
+    printf '.Bl -tag -width fit\n.It Cm fit\nPlans.\n.El\n' >>"$tree/docs/man/berth.1"
     printf 'project(berth VERSION 1.2.3 LANGUAGES C)\n' >"$tree/CMakeLists.txt"
     printf '#define BERTH_VERSION_MAJOR 1\n#define BERTH_VERSION_MINOR 2\n#define BERTH_VERSION_PATCH 3\n' >"$tree/include/berth.h"
     printf 'See [the plan](docs/plan.md#part) and [a site](https://example.org/).\n' >"$tree/README.md"
@@ -23,7 +23,7 @@ fresh
 printf 'VERB(run)\n' >>"$tree/app/cli/verbs.def"
 catches 'no entry for the verb run' "$check" "$tree"
 fresh
-printf '.Bl -tag\n.It Cm sing\nSings.\n.El\n' >>"$tree/docs/man/berth.1"
+printf '.Bl -tag -width fit\n.It Cm sing\nSings.\n.El\n' >>"$tree/docs/man/berth.1"
 catches 'a verb that does not exist: sing' "$check" "$tree"
 fresh
 printf 'project(berth VERSION 1.3.0 LANGUAGES C)\n' >"$tree/CMakeLists.txt"
