@@ -278,6 +278,13 @@ int main(int argc, char **argv)
     char path[1024];
     size_t bytes = 0;
     snprintf(path, sizeof path, "%s/reference.json", argv[2]);
+    FILE *probe = fopen(path, "rb");
+    if (probe == NULL) {
+        fprintf(stderr, "SKIPPED: %s is not here (the full-precision pocket checkpoint is not part of the project)\n",
+                path);
+        return 77;
+    }
+    fclose(probe);
     char *text = test_read_file(path, &bytes);
     struct str reference = {text, bytes};
     berth_error err;

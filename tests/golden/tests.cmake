@@ -13,3 +13,12 @@ foreach(program pocket_run identity_run)
   target_link_libraries(${program} PRIVATE berth_internal)
   target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 endforeach()
+
+# The bundled model, and the checkpoint it was made from where that lies beside the project.
+set(pocket_model ${CMAKE_SOURCE_DIR}/models/pocket-moe-q8_0.gguf)
+set(pocket_source ${CMAKE_SOURCE_DIR}/../shared/pocket)
+add_test(NAME pocket_quantised COMMAND pocket_run ${pocket_model} ${CMAKE_SOURCE_DIR}/tests/golden/pocket quantised)
+add_test(NAME pocket_exact COMMAND pocket_run ${pocket_source} ${pocket_source}/reference exact 24576)
+add_test(NAME identity_pocket COMMAND identity_run ${pocket_model} 68 4)
+add_test(NAME identity_qwen3-moe COMMAND identity_run ${CMAKE_SOURCE_DIR}/tests/golden/qwen3-moe 40 8)
+set_tests_properties(pocket_exact pocket_quantised identity_pocket identity_qwen3-moe PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
