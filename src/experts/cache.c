@@ -38,9 +38,11 @@ struct pool {
 
 struct visit {
     bool running;
+    bool warm; /* cache_preload(): not a visit of the model's */
     uint32_t layer;
     berth_phase phase;
     uint32_t count, hits;
+    uint32_t pinned;   /* of the hits; they come first and their slots are never reused */
     uint32_t given;    /* misses that got a slot at the start */
     uint32_t recycled; /* hits whose slots take part in streaming */
     uint32_t next, assigned, submitted, fetched;
@@ -64,8 +66,9 @@ struct cache {
     uint32_t *layer_slots;  /* [layers] */
     uint64_t *layer_visits; /* [layers] */
     uint8_t *layer_pool;    /* [layers] */
+    float *prior;           /* [layers][experts] */
     uint32_t *free_slots;   /* [slots_count] a stack per pool */
-    uint32_t pool_first[SLOT_CLASSES_MAX], pool_count[SLOT_CLASSES_MAX];
+    uint32_t pool_first[SLOT_CLASSES_MAX], pool_count[SLOT_CLASSES_MAX], pool_pinned[SLOT_CLASSES_MAX];
     struct pool pools[SLOT_CLASSES_MAX];
     struct fetch *fetches;
     uint32_t fetches_count;
@@ -115,6 +118,7 @@ static void take_tables(struct arena *tables, const struct catalog *catalog, con
     out->layer_slots = ARENA_NEW(tables, uint32_t, catalog->layers);
     out->layer_visits = ARENA_NEW(tables, uint64_t, catalog->layers);
     out->layer_pool = ARENA_NEW(tables, uint8_t, catalog->layers);
+    out->prior = ARENA_NEW(tables, float, cells);
     out->fetches_count = fetches_wanted(catalog, counts);
     out->fetches = ARENA_NEW(tables, struct fetch, out->fetches_count);
     out->visit.experts = ARENA_NEW(tables, uint16_t, catalog->experts);
@@ -177,6 +181,7 @@ static void fill_tables(struct cache *cache, const struct slot_counts *counts)
             uint64_t cell = (uint64_t)layer * catalog->experts + cache->visit.slots[rank];
             cache->file_rank[cell] = (uint16_t)rank;
             cache->slot_of[cell] = SLOT_NONE;
+            cache->prior[cell] = 0.0f;
         }
     }
     for (uint32_t rank = 0; rank < catalog->experts; rank++) {
@@ -188,9 +193,23 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
                           const struct slot_counts *counts, const char *policy, struct io *io, struct cache **out,
                           berth_error *err)
 {
-    TRY(check_counts(catalog, counts, err));
+    struct cache_options options = {.policy = policy};
+    return cache_layout_with(tables, slots, catalog, counts, &options, io, out, err);
+}
+
+berth_status cache_layout_with(struct arena *tables, struct arena *slots, const struct catalog *catalog,
+                               const struct slot_counts *counts, const struct cache_options *options, struct io *io,
+                               struct cache **out, berth_error *err)
+{
+    if (!options->no_floor) {
+        TRY(check_counts(catalog, counts, err));
+    }
     struct cache parts = {.catalog = catalog, .io = io};
-    TRY(policy_find(policy, &parts.policy, err));
+    TRY(policy_find(options->policy, &parts.policy, &parts.view.options, err));
+    if (parts.policy->replay_only && options->future == NULL) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "the policy \"%s\" needs to know the future: replay only",
+                         parts.policy->name);
+    }
     struct cache *cache = ARENA_NEW(tables, struct cache, 1);
     take_tables(tables, catalog, counts, &parts);
     for (uint32_t c = 0; c < catalog->classes_count; c++) {
@@ -198,10 +217,13 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
     }
     TRY(arena_check(tables, "expert cache tables", err));
     TRY(arena_check(slots, "expert cache slots", err));
-    parts.view = (struct policy_view){.catalog = catalog,
+    parts.view = (struct policy_view){.options = parts.view.options,
+                                      .future = options->future,
+                                      .prior = parts.prior,
+                                      .catalog = catalog,
                                       .slots = parts.slots,
                                       .slots_count = (uint32_t)counts->total,
-                                      .floor = counts->shared ? 0 : catalog->top_k,
+                                      .floor = counts->shared || options->no_floor ? 0 : catalog->top_k,
                                       .layer_slots = parts.layer_slots,
                                       .layer_pool = parts.layer_pool,
                                       .layer_visits = parts.layer_visits};
@@ -209,6 +231,7 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
         *cache = parts;
         cache->view.pool_first = cache->pool_first;
         cache->view.pool_count = cache->pool_count;
+        cache->view.pool_pinned = cache->pool_pinned;
         fill_tables(cache, counts);
     }
     TRY(parts.policy->layout(tables, cache == NULL ? &parts.view : &cache->view,
@@ -228,12 +251,17 @@ static uint32_t *cell_of(struct cache *cache, uint32_t layer, uint32_t expert)
 static void slot_disown(struct cache *cache, uint32_t slot)
 {
     struct slot *owned = &cache->slots[slot];
-    cache->policy->remove(cache->policy_state, slot);
+    if (owned->pinned) {
+        cache->pool_pinned[cache->layer_pool[owned->layer]]--;
+        cache->stats.pinned_slots--;
+    } else {
+        cache->policy->remove(cache->policy_state, slot);
+        cache->layer_slots[owned->layer]--;
+    }
     *cell_of(cache, owned->layer, owned->expert) = SLOT_NONE;
-    cache->layer_slots[owned->layer]--;
     cache->stats.slots_used--;
     owned->layer = SLOT_NONE;
-    owned->held = false;
+    owned->held = owned->pinned = false;
 }
 
 static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uint32_t slot)
@@ -244,17 +272,32 @@ static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uin
 
 /* The first owner maps the slot in, here and now: reader threads that fault the same huge page at once would each be
  * charged for one, over the plan. */
-static void slot_own(struct cache *cache, uint32_t slot, uint32_t layer, uint16_t expert)
+static void slot_own(struct cache *cache, uint32_t slot, uint32_t layer, uint16_t expert, enum policy_end end)
 {
-    if (!cache->slots[slot].touched) {
+    if (!cache->slots[slot].touched && cache->io != NULL) {
         os_populate(slot_memory(cache, layer, slot), cache->pools[cache->layer_pool[layer]].slot_bytes);
     }
     cache->slots[slot] = (struct slot){.layer = layer, .expert = expert, .held = true, .touched = true};
     *cell_of(cache, layer, expert) = slot;
     cache->layer_slots[layer]++;
     cache->stats.slots_used++;
-    cache->policy->insert(cache->policy_state, slot,
-                          cache->visit.phase == BERTH_PHASE_PREFILL ? POLICY_COLD : POLICY_HOT);
+    cache->policy->insert(cache->policy_state, slot, end);
+}
+
+/* Takes an owned slot out of the policy's sight. */
+static void slot_pin(struct cache *cache, uint32_t slot)
+{
+    struct slot *owned = &cache->slots[slot];
+    cache->policy->remove(cache->policy_state, slot);
+    cache->layer_slots[owned->layer]--;
+    owned->pinned = true;
+    cache->pool_pinned[cache->layer_pool[owned->layer]]++;
+    cache->stats.pinned_slots++;
+}
+
+static enum policy_end visit_end_of(const struct visit *visit)
+{
+    return visit->phase == BERTH_PHASE_PREFILL ? POLICY_COLD : POLICY_HOT;
 }
 
 static void slot_free(struct cache *cache, uint32_t slot)
@@ -289,9 +332,9 @@ static void position_fetch(struct cache *cache, uint32_t position)
     struct expert_place place;
     catalog_place(cache->catalog, visit->layer, visit->experts[position], &place);
     unsigned char *memory = slot_memory(cache, visit->layer, visit->slots[position]);
-    fetch->count = place.spans_count;
+    fetch->count = cache->io == NULL ? 0 : place.spans_count;
     fetch->err.status = BERTH_OK;
-    for (uint32_t i = 0; i < place.spans_count; i++) {
+    for (uint32_t i = 0; i < fetch->count; i++) {
         const struct expert_span *span = &place.spans[i];
         fetch->requests[i] = (struct io_request){.offset = span->offset,
                                                  .bytes = span->bytes,
@@ -301,9 +344,9 @@ static void position_fetch(struct cache *cache, uint32_t position)
         io_submit(cache->io, &fetch->requests[i]);
     }
     const struct slot_class *class = &cache->catalog->classes[cache->catalog->layer_class[visit->layer]];
-    cache->stats.reads[visit->phase] += place.spans_count;
-    cache->stats.read_bytes[visit->phase] +=
-        (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+    uint64_t bytes = (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+    *(visit->warm ? &cache->stats.warm_reads : &cache->stats.reads[visit->phase]) += place.spans_count;
+    *(visit->warm ? &cache->stats.warm_read_bytes : &cache->stats.read_bytes[visit->phase]) += bytes;
 }
 
 /* Waits for all reads of the next unfetched position. */
@@ -324,7 +367,7 @@ static berth_status position_await(struct cache *cache)
 static uint32_t recycle_position(const struct visit *visit)
 {
     uint32_t turn = visit->assigned - visit->hits - visit->given;
-    return turn < visit->recycled ? turn : visit->hits + (turn - visit->recycled);
+    return turn < visit->recycled ? visit->pinned + turn : visit->hits + (turn - visit->recycled);
 }
 
 /* Gives slots to waiting misses and reads to the I/O engine, as far as both allow. */
@@ -340,7 +383,7 @@ static void visit_pump(struct cache *cache)
         visit->states[from] = POSITION_GONE;
         slot_disown(cache, slot);
         cache->stats.evictions++;
-        slot_own(cache, slot, visit->layer, visit->experts[visit->assigned]);
+        slot_own(cache, slot, visit->layer, visit->experts[visit->assigned], visit_end_of(visit));
         visit->slots[visit->assigned++] = slot;
     }
     while (visit->submitted < visit->assigned && visit->submitted - visit->fetched < cache->fetches_count) {
@@ -348,7 +391,15 @@ static void visit_pump(struct cache *cache)
     }
 }
 
-/* Sorts the experts into positions: hits in file order, then misses in file order. */
+/* Where an expert goes in the order of handing out. */
+enum { ORDER_PINNED, ORDER_HIT, ORDER_MISS, ORDERS };
+static uint32_t order_of(struct cache *cache, uint32_t layer, uint32_t expert)
+{
+    uint32_t slot = *cell_of(cache, layer, expert);
+    return slot == SLOT_NONE ? ORDER_MISS : (cache->slots[slot].pinned ? ORDER_PINNED : ORDER_HIT);
+}
+
+/* Sorts the experts into positions: pinned hits, other hits, misses; each in file order. */
 static berth_status visit_sort(struct cache *cache, uint32_t layer, const uint16_t *experts, uint32_t count,
                                berth_error *err)
 {
@@ -366,22 +417,22 @@ static berth_status visit_sort(struct cache *cache, uint32_t layer, const uint16
         }
         visit->by_rank[rank] = expert;
     }
-    uint32_t hits = 0;
+    uint32_t counts[ORDERS] = {0};
     for (uint32_t rank = 0; rank < limit && status == BERTH_OK; rank++) {
-        uint32_t expert = visit->by_rank[rank];
-        hits += expert != RANK_NONE && *cell_of(cache, layer, expert) != SLOT_NONE ? 1 : 0;
+        if (visit->by_rank[rank] != RANK_NONE) {
+            counts[order_of(cache, layer, visit->by_rank[rank])]++;
+        }
     }
-    uint32_t hit = 0;
-    uint32_t miss = hits;
+    uint32_t at[ORDERS] = {0, counts[ORDER_PINNED], counts[ORDER_PINNED] + counts[ORDER_HIT]};
     for (uint32_t rank = 0; rank < limit; rank++) {
         uint32_t expert = visit->by_rank[rank];
         visit->by_rank[rank] = RANK_NONE;
         if (expert != RANK_NONE && status == BERTH_OK) {
-            bool resident = *cell_of(cache, layer, expert) != SLOT_NONE;
-            visit->experts[resident ? hit++ : miss++] = (uint16_t)expert;
+            visit->experts[at[order_of(cache, layer, expert)]++] = (uint16_t)expert;
         }
     }
-    visit->hits = hits;
+    visit->pinned = counts[ORDER_PINNED];
+    visit->hits = counts[ORDER_PINNED] + counts[ORDER_HIT];
     return status;
 }
 
@@ -397,8 +448,10 @@ berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase 
         return error_set(err, BERTH_ERR_ARGUMENT, "visit of layer %u with %u experts; there are %u layers of %u", layer,
                          count, cache->catalog->layers, cache->catalog->experts);
     }
+    uint64_t began_ns = os_now_ns();
     TRY(visit_sort(cache, layer, experts, count, err));
     visit->running = true;
+    visit->warm = false;
     visit->layer = layer;
     visit->phase = phase;
     visit->count = count;
@@ -408,15 +461,21 @@ berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase 
     cache->view.visits++;
     cache->layer_visits[layer]++;
     if (cache->policy->visit != NULL) {
-        struct policy_visit seen = {
-            .layer = layer, .phase = phase, .experts = visit->experts, .count = count, .hits = visit->hits};
+        struct policy_visit seen = {.layer = layer,
+                                    .phase = phase,
+                                    .experts = visit->experts,
+                                    .count = count,
+                                    .hits = visit->hits,
+                                    .order = experts};
         cache->policy->visit(cache->policy_state, &seen);
     }
     for (uint32_t position = 0; position < visit->hits; position++) {
         uint32_t slot = *cell_of(cache, layer, visit->experts[position]);
         visit->slots[position] = slot;
         cache->slots[slot].held = true;
-        cache->policy->hit(cache->policy_state, slot);
+        if (position >= visit->pinned) {
+            cache->policy->hit(cache->policy_state, slot);
+        }
     }
     visit->assigned = visit->submitted = visit->fetched = visit->hits;
     while (visit->assigned < count) {
@@ -424,14 +483,16 @@ berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase 
         if (slot == SLOT_NONE) {
             break;
         }
-        slot_own(cache, slot, layer, visit->experts[visit->assigned]);
+        slot_own(cache, slot, layer, visit->experts[visit->assigned], visit_end_of(visit));
         visit->slots[visit->assigned++] = slot;
     }
     visit->given = visit->assigned - visit->hits;
     visit->recycled = visit->given < CACHE_STREAM_SLOTS ? CACHE_STREAM_SLOTS - visit->given : 0;
-    visit->recycled = visit->recycled < visit->hits ? visit->recycled : visit->hits;
+    uint32_t loose = visit->hits - visit->pinned;
+    visit->recycled = visit->recycled < loose ? visit->recycled : loose;
     cache->stats.hits[phase] += visit->hits;
     cache->stats.misses[phase] += count - visit->hits;
+    cache->stats.policy_ns += os_now_ns() - began_ns;
     visit_pump(cache);
     return BERTH_OK;
 }
@@ -530,6 +591,30 @@ void cache_release(struct cache *cache, uint32_t handle)
     }
 }
 
+static bool visit_missed(const struct visit *visit, const struct slot *owned)
+{
+    for (uint32_t position = visit->hits; owned->layer == visit->layer && position < visit->count; position++) {
+        if (visit->experts[position] == owned->expert) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Gives back what the policy does not keep. */
+static void visit_settle(struct cache *cache)
+{
+    uint64_t began_ns = os_now_ns();
+    uint32_t slot;
+    while ((slot = cache->policy->settle(cache->policy_state, cache->visit.layer)) != SLOT_NONE) {
+        bool missed = visit_missed(&cache->visit, &cache->slots[slot]);
+        cache->stats.bypassed += missed ? 1 : 0;
+        cache->stats.evictions += missed ? 0 : 1;
+        slot_free(cache, slot);
+    }
+    cache->stats.policy_ns += os_now_ns() - began_ns;
+}
+
 void cache_visit_end(struct cache *cache)
 {
     struct visit *visit = &cache->visit;
@@ -552,6 +637,127 @@ void cache_visit_end(struct cache *cache)
         }
     }
     visit->running = false;
+    if (cache->policy->settle != NULL) {
+        visit_settle(cache);
+    }
+}
+
+/* ---- before anybody asks -------------------------------------------------------------------------------- */
+
+void cache_set_prior(struct cache *cache, uint32_t layer, const float *shares)
+{
+    memcpy(cache->prior + (uint64_t)layer * cache->catalog->experts, shares, cache->catalog->experts * sizeof *shares);
+}
+
+uint32_t cache_free_slots(const struct cache *cache, uint32_t layer)
+{
+    return cache->pools[cache->layer_pool[layer]].free_count;
+}
+
+/* Slots of the layer's pool that must stay unpinned: every layer's floor, or one layer's set where all share. */
+static uint32_t pool_reserve(const struct cache *cache, uint32_t layer)
+{
+    uint32_t pool = cache->layer_pool[layer];
+    uint32_t layers = cache->view.floor == 0 ? 1 : cache->catalog->classes[pool].layers;
+    return layers * cache->catalog->top_k;
+}
+
+static uint32_t preload_slot(struct cache *cache, uint32_t layer, bool pin)
+{
+    const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
+    if (!pin) {
+        return pool->free_count > 0 ? slot_find(cache, layer) : SLOT_NONE;
+    }
+    bool room = pool->count - cache->pool_pinned[cache->layer_pool[layer]] > pool_reserve(cache, layer);
+    return room ? slot_find(cache, layer) : SLOT_NONE;
+}
+
+/* Pins what is resident already, as far as there is room. */
+static void preload_resident(struct cache *cache, uint32_t layer, bool pin, struct cache_preload *counts)
+{
+    struct visit *visit = &cache->visit;
+    const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
+    for (uint32_t position = visit->pinned; pin && position < visit->hits; position++) {
+        if (pool->count - cache->pool_pinned[cache->layer_pool[layer]] > pool_reserve(cache, layer)) {
+            slot_pin(cache, *cell_of(cache, layer, visit->experts[position]));
+        } else {
+            counts->left_out++;
+        }
+    }
+    counts->resident = visit->hits;
+}
+
+berth_status cache_preload(struct cache *cache, uint32_t layer, const uint16_t *experts, uint32_t count, bool pin,
+                           struct cache_preload *counts, berth_error *err)
+{
+    struct visit *visit = &cache->visit;
+    *counts = (struct cache_preload){0};
+    if (visit->running || layer >= cache->catalog->layers || count > cache->catalog->experts) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "preload of layer %u with %u experts", layer, count);
+    }
+    TRY(visit_sort(cache, layer, experts, count, err));
+    visit->warm = true;
+    visit->layer = layer;
+    visit->phase = BERTH_PHASE_PREFILL;
+    visit->failure = BERTH_OK;
+    preload_resident(cache, layer, pin, counts);
+    uint32_t end = visit->hits;
+    for (uint32_t position = visit->hits; position < count; position++) {
+        uint32_t slot = preload_slot(cache, layer, pin);
+        if (slot == SLOT_NONE) {
+            counts->left_out += count - position;
+            break;
+        }
+        slot_own(cache, slot, layer, visit->experts[position], POLICY_HOT);
+        visit->slots[position] = slot;
+        end++;
+    }
+    visit->submitted = visit->fetched = visit->hits;
+    berth_status status = BERTH_OK;
+    while (visit->fetched < end) {
+        while (status == BERTH_OK && visit->submitted < end &&
+               visit->submitted - visit->fetched < cache->fetches_count) {
+            position_fetch(cache, visit->submitted++);
+        }
+        uint32_t position = visit->fetched;
+        berth_status one = BERTH_ERR_CANCELLED; /* never asked for: an earlier read failed */
+        if (position < visit->submitted) {
+            one = position_await(cache);
+        } else {
+            visit->fetched++;
+        }
+        if (one != BERTH_OK) {
+            if (status == BERTH_OK) {
+                status = visit_fail(cache, position, one);
+            } else {
+                slot_free(cache, visit->slots[position]);
+            }
+            continue;
+        }
+        cache->slots[visit->slots[position]].held = false;
+        counts->loaded++;
+        cache->stats.warm_experts++;
+        if (pin) {
+            slot_pin(cache, visit->slots[position]);
+        }
+    }
+    if (status != BERTH_OK && err != NULL) {
+        *err = cache->failure;
+    }
+    return status;
+}
+
+void cache_unpin(struct cache *cache, uint32_t layer, uint32_t expert)
+{
+    uint32_t slot = *cell_of(cache, layer, expert);
+    if (slot != SLOT_NONE && cache->slots[slot].pinned) {
+        struct slot *owned = &cache->slots[slot];
+        owned->pinned = false;
+        cache->pool_pinned[cache->layer_pool[layer]]--;
+        cache->stats.pinned_slots--;
+        cache->layer_slots[layer]++;
+        cache->policy->insert(cache->policy_state, slot, POLICY_COLD);
+    }
 }
 
 void cache_get_stats(const struct cache *cache, struct cache_stats *out)

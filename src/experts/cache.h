@@ -24,6 +24,7 @@
 #include "experts/io.h"
 
 struct cache; /* opaque: cache.c */
+struct policy_future;
 
 enum {
     CACHE_STREAM_SLOTS = 8, /* slots that take part in streaming, where there are so many */
@@ -43,6 +44,16 @@ struct cache_stats {
     uint64_t read_bytes[2], reads[2]; /* slice bytes asked for */
     uint64_t stall_ns[2];
     uint64_t evictions, slots_used;
+    uint64_t bypassed;                                  /* misses that were given back right after their visit */
+    uint64_t warm_experts, warm_reads, warm_read_bytes; /* by cache_preload(): not demand */
+    uint64_t pinned_slots;
+    uint64_t policy_ns; /* deciding what is resident */
+};
+
+struct cache_options {
+    const char *policy;                 /* "NAME" or "NAME:key=value,..."; NULL: the default */
+    const struct policy_future *future; /* replay only */
+    bool no_floor;                      /* layers keep no slots of their own: only for comparing with other replays */
 };
 
 /* `tables` takes the bookkeeping, `slots` the slot memory (exactly counts->bytes, from a page-aligned place). policy
@@ -51,8 +62,30 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
                           const struct slot_counts *counts, const char *policy, struct io *io, struct cache **out,
                           berth_error *err);
 
-/* Starts a visit. experts[] are unique, count <= catalog->experts; their order does not matter. Only one visit at a
- * time. */
+/* The same with more to say. `options` is borrowed for the call, its strings and future for the cache's life. io NULL:
+ * nothing is read, for replays. */
+berth_status cache_layout_with(struct arena *tables, struct arena *slots, const struct catalog *catalog,
+                               const struct slot_counts *counts, const struct cache_options *options, struct io *io,
+                               struct cache **out, berth_error *err);
+
+/* What the ledger knows of a layer, [experts]: the share of visits that select each expert. */
+void cache_set_prior(struct cache *cache, uint32_t layer, const float *shares);
+
+/* Reads experts of a layer into free slots before anybody asked for them, in file order, and waits; those that are
+ * resident already or find no slot are left out (counts->*). With `pin` they are kept until cache_unpin() and may take
+ * other experts' slots, as long as every layer keeps its floor. Not during a visit. */
+struct cache_preload {
+    uint32_t loaded, resident, left_out;
+};
+berth_status cache_preload(struct cache *cache, uint32_t layer, const uint16_t *experts, uint32_t count, bool pin,
+                           struct cache_preload *counts, berth_error *err);
+/* Makes a pinned expert an ordinary resident, at the cold end. */
+void cache_unpin(struct cache *cache, uint32_t layer, uint32_t expert);
+/* Free slots that a layer could use. */
+uint32_t cache_free_slots(const struct cache *cache, uint32_t layer);
+
+/* Starts a visit. experts[] are unique, count <= catalog->experts; their order matters to the seed policy only. Only
+ * one visit at a time. */
 berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase phase, const uint16_t *experts,
                                uint32_t count, berth_error *err);
 /* The next expert. BERTH_ERR_IO names file, layer and expert when its read failed; the visit can only be ended then.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/halve.h"
 #include "experts/usage_parts.h"
 #include "os/file.h"
 #include "os/store.h"
@@ -238,25 +239,6 @@ static berth_status refused(const struct usage *usage, const char *why, berth_er
     return BERTH_ERR_STATE;
 }
 
-/* 2^-times, the same on every machine: only multiplications and square roots. */
-static double halved(double times)
-{
-    double result = times < 64.0 ? 1.0 : 0.0;
-    for (; times >= 1.0 && result > 0.0; times -= 1.0) {
-        result *= 0.5;
-    }
-    double root = 0.5;
-    for (int bit = 0; bit < 24 && result > 0.0; bit++) {
-        root = sqrt(root);
-        times *= 2.0;
-        if (times >= 1.0) {
-            times -= 1.0;
-            result *= root;
-        }
-    }
-    return result;
-}
-
 /* What the file must hold now, into fresh[]: the counts that are there, aged, plus ours since the last save. */
 static berth_status merge(struct usage *usage, const char *path, bool *exists, bool *backup, berth_error *err)
 {
@@ -273,7 +255,7 @@ static berth_status merge(struct usage *usage, const char *path, bool *exists, b
     *backup = *exists && (reader->damaged > 0 || reader->binary || usage->keep_backup || usage->absolute);
     double kept = 1.0;
     if (usage->half_life_tokens > 0.0 && (double)usage->tokens * 16.0 >= usage->half_life_tokens) {
-        kept = halved((double)usage->tokens / usage->half_life_tokens);
+        kept = half_power((double)usage->tokens / usage->half_life_tokens);
     }
     for (uint64_t cell = 0; cell < usage->cells; cell++) {
         uint32_t aged = kept < 1.0 ? (uint32_t)((double)usage->fresh[cell] * kept) : usage->fresh[cell];
