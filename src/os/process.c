@@ -15,7 +15,7 @@
 enum { READ_AROUND_BYTES = 128 * 1024 };
 
 /* The kernel charges a group in batches per CPU: 64 pages (MEMCG_CHARGE_BATCH, mm/memcontrol.h). */
-enum { CPU_BATCH_BYTES = 64 * OS_PAGE_BYTES };
+static const uint64_t cpu_batch_bytes = 64u * (uint64_t)OS_PAGE_BYTES;
 
 /* Heap, main stack, arguments, loader cache, and the kernel's own objects (task, memory map, page tables of the
  * libraries). Measured with tests/memory/process_probe in a cgroup of its own, everything cold (Linux 6.18, 2 CPUs, 0
@@ -71,6 +71,6 @@ uint64_t os_process_bytes(uint64_t reserved_bytes)
     /* 8 bytes a page, and the upper levels: one page per 512 pages of entries. */
     uint64_t entries = round_to_pages(reserved_bytes / OS_PAGE_BYTES * 8);
     total = add(total, add(entries, round_to_pages(entries / 512)));
-    total = add(total, (uint64_t)os_cpu_online() * CPU_BATCH_BYTES);
+    total = add(total, (uint64_t)os_cpu_online() * cpu_batch_bytes);
     return add(total, fixed_bytes);
 }

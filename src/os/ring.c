@@ -23,14 +23,15 @@
 #define RING_PENDING 0u
 #endif
 
-enum { WORKERS_MAX = 4, WORKER_BYTES = 32 * 1024 /* 16 KiB of stack, task and credentials */ };
+enum { WORKERS_MAX = 4 };
+static const uint64_t worker_bytes = 32 * 1024; /* 16 KiB of stack, task and credentials */
 
 uint64_t os_ring_bytes(uint32_t entries)
 {
-    uint64_t bytes = WORKERS_MAX * WORKER_BYTES +
-                     (uint64_t)entries * (sizeof(struct io_uring_sqe) + sizeof(uint32_t) +
-                                          2 * sizeof(struct io_uring_cqe)); /* twice as many completions */
-    return (bytes + 2 * OS_PAGE_BYTES + 511) & ~(uint64_t)511;
+    /* Twice as many completions as submissions. */
+    uint64_t entry_bytes = sizeof(struct io_uring_sqe) + sizeof(uint32_t) + 2 * sizeof(struct io_uring_cqe);
+    uint64_t bytes = entries * entry_bytes + 2 * (uint64_t)OS_PAGE_BYTES + WORKERS_MAX * worker_bytes;
+    return (bytes + 511) & ~(uint64_t)511;
 }
 
 static berth_status refused(int code, berth_error *err)
