@@ -3,11 +3,14 @@
  * same memory; GEMM over one expert-sized matrix; attention; thread pool. One line a figure; the best of the rounds, so
  * that a busy machine spoils as little as possible.
  *
- * usage: bench_kernels [--mib N] [--rounds N] [--threads N] [--isa NAME] [--only gemv|gemm|attend|pool]
+ * usage: bench_kernels [--mib N] [--rounds N] [--threads N] [--tokens N] [--isa NAME] [--only gemv|gemm|attend|pool]
+ * One-thread figures use the thread's CPU time, others the wall clock.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "compute/kernels.h"
@@ -16,7 +19,7 @@
 #include "os/memory.h"
 #include "os/thread.h"
 
-enum { K = 2048, EXPERT_ROWS = 768, TOKENS_MAX = 512, GRAIN = 64 };
+enum { K = 2048, EXPERT_ROWS = 768, TOKENS_MAX = 512, STREAM_TOKENS_MAX = 32, GRAIN = 64 };
 
 struct bench {
     uint64_t bytes; /* of weights for GEMV */
@@ -25,6 +28,7 @@ struct bench {
     float *out;
     int rounds;
     uint32_t threads;
+    uint32_t tokens; /* a GEMV with several is a GEMM over streamed weights */
     const char *isa, *only;
     struct pool *pool[2]; /* 1 thread, all threads */
 };
@@ -45,6 +49,19 @@ static void *take(uint64_t bytes)
         exit(1);
     }
     return p;
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The clock for a figure on all threads, or on one. */
+static uint64_t now_ns(int threads_all)
+{
+    return threads_all ? os_now_ns() : cpu_ns();
 }
 
 static bool wanted(const char *asked, const char *name)
@@ -99,9 +116,9 @@ static double read_rate(const struct bench *b, int threads_all)
     job.base = b->weights;
     job.slice = 128 * 1024;
     uint64_t items = b->bytes / job.slice;
-    uint64_t began = os_now_ns();
+    uint64_t began = now_ns(threads_all);
     pool_for(b->pool[threads_all], (uint32_t)items, 1, read_items, &job);
-    return (double)(items * job.slice) / (double)(os_now_ns() - began);
+    return (double)(items * job.slice) / (double)(now_ns(threads_all) - began);
 }
 
 /* ---- matrix products ---- */
@@ -161,20 +178,21 @@ static void gemv(const struct bench *b, const struct kernels *row, enum dtype ty
     uint64_t row_bytes = 0;
     (void)quant_row_bytes(type, K, &row_bytes);
     uint64_t rows = b->bytes / row_bytes;
-    struct product_job job = prepare_job(b, row, type, row_bytes, rows, 1);
+    struct product_job job = prepare_job(b, row, type, row_bytes, rows, b->tokens);
     for (int all = 0; all < 2; all++) {
         double best_gemv = 0;
         double best_read = 0;
         for (int i = 0; i < b->rounds; i++) {
             double rate = read_rate(b, all);
             best_read = rate > best_read ? rate : best_read;
-            uint64_t began = os_now_ns();
+            uint64_t began = now_ns(all);
             pool_for(b->pool[all], (uint32_t)rows, GRAIN, product_items, &job);
-            rate = (double)(rows * row_bytes) / (double)(os_now_ns() - began);
+            rate = (double)(rows * row_bytes) / (double)(now_ns(all) - began);
             best_gemv = rate > best_gemv ? rate : best_gemv;
         }
-        (void)printf("gemv/%s/%s threads %u: %.2f GB/s, plain read %.2f GB/s, ratio %.3f\n", row->name,
-                     quant_row(type)->name, all ? b->threads : 1, best_gemv, best_read, best_gemv / best_read);
+        (void)printf("gemv/%s/%s tokens %u threads %u: %.2f GB/s, plain read %.2f GB/s, ratio %.3f\n", row->name,
+                     quant_row(type)->name, b->tokens, all ? b->threads : 1, best_gemv, best_read,
+                     best_gemv / best_read);
     }
 }
 
@@ -189,11 +207,11 @@ static void gemm(const struct bench *b, const struct kernels *row, enum dtype ty
         for (int all = 0; all < 2; all++) {
             int repeats = tokens[t] >= 64 ? 1 : 8;
             for (int i = 0; i < b->rounds * 3; i++) {
-                uint64_t began = os_now_ns();
+                uint64_t began = now_ns(all);
                 for (int n = 0; n < repeats; n++) {
                     pool_for(b->pool[all], EXPERT_ROWS, GRAIN, product_items, &job);
                 }
-                double rate = (double)K * EXPERT_ROWS * tokens[t] * repeats / (double)(os_now_ns() - began);
+                double rate = (double)K * EXPERT_ROWS * tokens[t] * repeats / (double)(now_ns(all) - began);
                 best[all] = rate > best[all] ? rate : best[all];
             }
         }
@@ -235,11 +253,11 @@ static void attention(const struct bench *b, const struct kernels *row, berth_kv
                        .out = b->out + 4224};
     double best = 0;
     for (int i = 0; i < b->rounds * 3; i++) {
-        uint64_t began = os_now_ns();
+        uint64_t began = now_ns(0);
         for (int n = 0; n < 20; n++) {
             row->attend(&a);
         }
-        double rate = 2.0 * QUERIES * DIM * ATTEND_SEGMENT * 20 / (double)(os_now_ns() - began);
+        double rate = 2.0 * QUERIES * DIM * ATTEND_SEGMENT * 20 / (double)(now_ns(0) - began);
         best = rate > best ? rate : best;
     }
     (void)printf("attend/%s/%s: %.1f GMAC/s on 1 thread (8 queries x 128, 1,024 keys)\n", row->name,
@@ -248,26 +266,41 @@ static void attention(const struct bench *b, const struct kernels *row, berth_kv
 
 /* ---- pool ---- */
 
-static void nothing(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+static void meet(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
-    (void)ctx;
+    _Atomic uint32_t *arrived = ctx;
     (void)begin;
     (void)end;
     (void)worker;
+    (*arrived)--;
+    while (*arrived != 0) {
+        os_thread_pause();
+    }
 }
 
-static void pool_cost(const struct bench *b)
+static int by_value(const void *a, const void *b)
 {
-    double best = 1e30;
-    for (int i = 0; i < b->rounds * 3; i++) {
-        uint64_t began = os_now_ns();
-        for (int n = 0; n < 1000; n++) {
-            pool_for(b->pool[1], b->threads, 1, nothing, NULL);
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* Time from pool_for() until all threads have met in the job and left, back to back and after `idle_ns` of quiet. */
+static void pool_cost(const struct bench *b, uint64_t idle_ns)
+{
+    enum { JOBS = 1001 };
+    static uint64_t took[JOBS];
+    for (int n = 0; n < JOBS; n++) {
+        for (uint64_t until = os_now_ns() + idle_ns; os_now_ns() < until;) {
         }
-        double each = (double)(os_now_ns() - began) / 1000;
-        best = each < best ? each : best;
+        _Atomic uint32_t arrived = b->threads;
+        uint64_t began = os_now_ns();
+        pool_for(b->pool[1], b->threads, 1, meet, &arrived);
+        took[n] = os_now_ns() - began;
     }
-    (void)printf("pool/empty job, threads %u: %.2f us\n", b->threads, best / 1000);
+    qsort(took, JOBS, sizeof *took, by_value);
+    (void)printf("pool/all %u threads meet, %llu us after the last job: median %.2f us, best %.2f us\n", b->threads,
+                 (unsigned long long)idle_ns / 1000, (double)took[JOBS / 2] / 1000, (double)took[0] / 1000);
 }
 
 static void row_figures(const struct bench *b, const struct kernels *row)
@@ -294,7 +327,7 @@ static void row_figures(const struct bench *b, const struct kernels *row)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.bytes = 1280ull << 20, .rounds = 5, .threads = os_cpu_count()};
+    struct bench b = {.bytes = 1280ull << 20, .rounds = 5, .threads = os_cpu_count(), .tokens = 1};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--mib") == 0) {
             b.bytes = (uint64_t)strtoull(argv[i + 1], NULL, 10) << 20;
@@ -302,6 +335,8 @@ int main(int argc, char **argv)
             b.rounds = (int)strtol(argv[i + 1], NULL, 10);
         } else if (strcmp(argv[i], "--threads") == 0) {
             b.threads = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--tokens") == 0) {
+            b.tokens = (uint32_t)strtoul(argv[i + 1], NULL, 10);
         } else if (strcmp(argv[i], "--isa") == 0) {
             b.isa = argv[i + 1];
         } else if (strcmp(argv[i], "--only") == 0) {
@@ -311,13 +346,15 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (b.bytes < 64ull << 20 || b.rounds < 1 || b.threads < 1 || b.threads > POOL_THREADS_MAX) {
-        (void)fprintf(stderr, "bench_kernels: want --mib 64 or more, --rounds 1 or more, --threads 1 to 256\n");
+    if (b.bytes < 64ull << 20 || b.rounds < 1 || b.threads < 1 || b.threads > POOL_THREADS_MAX || b.tokens < 1 ||
+        b.tokens > STREAM_TOKENS_MAX) {
+        (void)fprintf(
+            stderr, "bench_kernels: want --mib 64 or more, --rounds 1 or more, --threads 1 to 256, --tokens 1 to 32\n");
         return 2;
     }
     b.weights = take(b.bytes);
     b.activations = take((uint64_t)TOKENS_MAX * K * 4);
-    b.out = take((uint64_t)TOKENS_MAX * EXPERT_ROWS * 4 + b.bytes / K * 4);
+    b.out = take((uint64_t)TOKENS_MAX * EXPERT_ROWS * 4 + b.bytes / K * 4 * b.tokens);
     b.pool[0] = make_pool(1);
     b.pool[1] = make_pool(b.threads);
     const berth_isa order[] = {BERTH_ISA_NEON, BERTH_ISA_AVX2, BERTH_ISA_AVX512};
@@ -328,7 +365,9 @@ int main(int argc, char **argv)
         }
     }
     if (wanted(b.only, "pool")) {
-        pool_cost(&b);
+        pool_cost(&b, 0);
+        pool_cost(&b, 3000);
+        pool_cost(&b, 200000);
     }
     pool_stop(b.pool[0]);
     pool_stop(b.pool[1]);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * F32, F16 and BF16 matrix products, AVX2: docs/arithmetic.md, section 2.
  *
- * Two accumulator registers are one (row, token) pair with its 16 lanes. Tiles: 4 rows x 1 token for decoding, 2 rows x
- * up to 3 tokens else (12 accumulators; each half step loads 2 weights and 3 activations for 6 FMA).
+ * Two accumulator registers are one (row, token) pair with its 16 lanes. Tiles: 1 row x 1 token for decoding, because
+ * memory likes one stream; 2 rows x up to 3 tokens else (12 accumulators; each half step loads 2 weights and 3
+ * activations for 6 FMA), with a prefetch of the next rows in address order.
  */
 #include "compute/x86/avx2.h"
 
 enum {
-    TILE_ROWS = 4,
+    TILE_ROWS = 2,
     TILE_TOKENS = 3,
-    BLOCK_BYTES = 256 * 1024, /* weights that stay in the second-level cache while all tokens pass by */
-    AHEAD_BYTES = 1024
+    BLOCK_BYTES = 256 * 1024 /* weights that stay in the second-level cache while all tokens pass by */
 };
 
 struct format {
@@ -53,7 +53,14 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
         }
     }
     uint32_t whole = m->k / 16 * 16;
+    const char *next = (const char *)w[0] + (uint64_t)tile_rows * m->w_row_bytes;
+    const bool fetch = tile_tokens > 1 && token == 0;
     for (size_t i = 0; i < whole; i += 16) {
+        if (fetch) {
+            for (uint32_t at = 0; at < (uint32_t)tile_rows * 16 * f.elem_bytes; at += 64) {
+                _mm_prefetch(next + i * (uint32_t)tile_rows * f.elem_bytes + at, _MM_HINT_T1);
+            }
+        }
         UNROLLED(h, 2)
         {
             size_t at = i + (size_t)h * 8;
@@ -64,9 +71,6 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
             }
             UNROLLED(r, tile_rows)
             {
-                if (tile_tokens == 1 && h == 0) {
-                    _mm_prefetch((const char *)w[r] + at * f.elem_bytes + AHEAD_BYTES, _MM_HINT_T0);
-                }
                 __m256 wv = f.load(w[r] + at * f.elem_bytes);
                 UNROLLED(t, tile_tokens)
                 {
@@ -96,9 +100,6 @@ INLINE void rows_of(const struct matmul *m, struct format f, uint32_t begin, uin
     uint32_t row = begin;
     switch (tokens) {
     case 1:
-        for (; row + 4 <= end; row += 4) {
-            tile(m, f, row, token, 4, 1);
-        }
         for (; row < end; row++) {
             tile(m, f, row, token, 1, 1);
         }
@@ -128,9 +129,11 @@ INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin,
     block = block < TILE_ROWS ? TILE_ROWS : block;
     for (uint32_t begin = row_begin; begin < row_end;) {
         uint32_t end = row_end - begin < block ? row_end : begin + block;
-        for (uint32_t token = 0; token < m->tokens; token += TILE_TOKENS) {
+        for (uint32_t token = 0; token < m->tokens;) {
             uint32_t left = m->tokens - token;
-            rows_of(m, f, begin, end, token, left < TILE_TOKENS ? left : TILE_TOKENS);
+            uint32_t tokens = left == 4 ? 2 : left < TILE_TOKENS ? left : TILE_TOKENS; /* 4 are 2 + 2, not 3 + 1 */
+            rows_of(m, f, begin, end, token, tokens);
+            token += tokens;
         }
         begin = end;
     }

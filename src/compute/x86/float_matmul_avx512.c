@@ -9,8 +9,7 @@
 enum {
     TILE_ROWS = 4,
     TILE_TOKENS = 6,
-    BLOCK_BYTES = 256 * 1024, /* weights that stay in the second-level cache while all tokens pass by */
-    AHEAD_BYTES = 1024
+    BLOCK_BYTES = 256 * 1024 /* weights that stay in the second-level cache while all tokens pass by */
 };
 
 typedef __m512 load_fn(const unsigned char *p);
@@ -59,13 +58,17 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
         }
     }
     uint32_t whole = m->k / 16 * 16;
+    const char *next = (const char *)w[0] + (uint64_t)tile_rows * m->w_row_bytes;
+    const bool fetch = tile_tokens > 1 && token == 0;
     for (size_t i = 0; i < whole; i += 16) {
+        if (fetch) {
+            for (uint32_t at = 0; at < (uint32_t)tile_rows * 16 * f.elem_bytes; at += 64) {
+                _mm_prefetch(next + i * (uint32_t)tile_rows * f.elem_bytes + at, _MM_HINT_T1);
+            }
+        }
         __m512 wv[TILE_ROWS];
         UNROLLED(r, tile_rows)
         {
-            if (tile_tokens == 1) {
-                _mm_prefetch((const char *)w[r] + i * f.elem_bytes + AHEAD_BYTES, _MM_HINT_T0);
-            }
             wv[r] = f.load(w[r] + i * f.elem_bytes);
         }
         UNROLLED(t, tile_tokens)
@@ -121,21 +124,29 @@ INLINE void tile_of(const struct matmul *m, struct format f, uint32_t row, uint3
     }
 }
 
+/* Tokens of the next tile when `left` remain: even shares, so that 8 are 4 + 4 and not 6 + 2. */
+INLINE uint32_t group_of(uint32_t left)
+{
+    uint32_t groups = (left + TILE_TOKENS - 1) / TILE_TOKENS;
+    return (left + groups - 1) / groups;
+}
+
 INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
 {
     uint32_t block = (uint32_t)(BLOCK_BYTES / ((uint64_t)m->k * f.elem_bytes)) / TILE_ROWS * TILE_ROWS;
     block = block < TILE_ROWS ? TILE_ROWS : block;
     for (uint32_t begin = row_begin; begin < row_end;) {
         uint32_t end = row_end - begin < block ? row_end : begin + block;
-        for (uint32_t token = 0; token < m->tokens; token += TILE_TOKENS) {
-            uint32_t tokens = m->tokens - token < TILE_TOKENS ? m->tokens - token : TILE_TOKENS;
+        for (uint32_t token = 0; token < m->tokens;) {
+            uint32_t tokens = group_of(m->tokens - token);
             uint32_t row = begin;
-            for (; row + TILE_ROWS <= end; row += TILE_ROWS) {
+            for (; tokens > 1 && row + TILE_ROWS <= end; row += TILE_ROWS) {
                 tile_of(m, f, row, token, TILE_ROWS, tokens);
             }
             for (; row < end; row++) {
                 tile_of(m, f, row, token, 1, tokens);
             }
+            token += tokens;
         }
         begin = end;
     }

@@ -190,7 +190,12 @@ INLINE void wide_tile(const struct matmul *m, uint32_t row, uint32_t rows, uint3
             lane[j][t] = _mm256_setzero_ps();
         }
     }
+    /* The next 8 rows, in address order: eight rows side by side are no stream that hardware would follow. */
+    const char *ahead = (const char *)w[0] + WIDE_ROWS * m->w_row_bytes;
     for (uint32_t b = 0; b < m->k / BLOCK; b++) {
+        for (int i = 0; token == 0 && i < WIDE_ROWS * BLOCK_BYTES / 64 + 1; i++) {
+            _mm_prefetch(ahead + (size_t)b * WIDE_ROWS * BLOCK_BYTES + (size_t)i * 64, _MM_HINT_T1);
+        }
         wide_block(m, w, token, b, tokens, lane[b % LANE_COUNT]);
     }
     for (int half = LANE_COUNT / 2; half >= 1; half /= 2) {

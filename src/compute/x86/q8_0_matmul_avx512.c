@@ -198,9 +198,10 @@ INLINE __m512i broadcast_i32(const unsigned char *p)
     return _mm512_set1_epi32((int)load_u32(p));
 }
 
-/* One lane: blocks lane, lane + 16, ... of 16 rows into acc[token]. */
-INLINE void wide_lane(const struct matmul *m, const unsigned char *const w[WIDE_ROWS], uint32_t token, uint32_t lane,
-                      int tokens, __m512 acc[WIDE_TOKENS])
+/* One lane: blocks lane, lane + 16, ... of 16 rows into acc[token]. `ahead`: what to bring into the second-level cache
+ * meanwhile, in address order; NULL: nothing. Returns how far it got. */
+INLINE const char *wide_lane(const struct matmul *m, const unsigned char *const w[WIDE_ROWS], uint32_t token,
+                             uint32_t lane, int tokens, const char *ahead, __m512 acc[WIDE_TOKENS])
 {
     uint32_t blocks = m->k / BLOCK;
     const unsigned char *x = activation(m, token);
@@ -211,6 +212,13 @@ INLINE void wide_lane(const struct matmul *m, const unsigned char *const w[WIDE_
     }
     for (uint32_t b = lane; b < blocks; b += LANE_COUNT) {
         __m512i wv[8];
+        if (ahead != NULL) {
+            UNROLLED(i, WIDE_ROWS * BLOCK_BYTES / 64 + 1)
+            {
+                _mm_prefetch(ahead + (size_t)i * 64, _MM_HINT_T1);
+            }
+            ahead += WIDE_ROWS * BLOCK_BYTES;
+        }
         transpose_blocks(w, (size_t)b * BLOCK_BYTES, wv);
         __m512 scales = gather_scales(w, (size_t)b * BLOCK_BYTES);
         const unsigned char *quants = x + (size_t)b * BLOCK;
@@ -228,6 +236,7 @@ INLINE void wide_lane(const struct matmul *m, const unsigned char *const w[WIDE_
             acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scale, acc[t]);
         }
     }
+    return ahead;
 }
 
 /* 16 rows from `row` (those past `rows` repeat the last and are not stored) x `tokens` tokens. */
@@ -242,8 +251,9 @@ INLINE void wide_tile(const struct matmul *m, uint32_t row, uint32_t rows, uint3
     for (uint32_t r = 0; r < WIDE_ROWS; r++) {
         w[r] = (const unsigned char *)m->w + (row + (r < rows ? r : rows - 1)) * m->w_row_bytes;
     }
+    const char *ahead = token == 0 ? (const char *)w[0] + WIDE_ROWS * m->w_row_bytes : NULL;
     for (uint32_t i = 0; i < LANE_COUNT; i++) {
-        wide_lane(m, w, token, order[i], tokens, acc);
+        ahead = wide_lane(m, w, token, order[i], tokens, ahead, acc);
         uint32_t height = 0;
         for (; (i >> height & 1u) != 0; height++) {
             UNROLLED(t, tokens)
@@ -267,23 +277,10 @@ INLINE void wide_tile(const struct matmul *m, uint32_t row, uint32_t rows, uint3
     }
 }
 
-/* Brings the next 16 rows into the second-level cache: lane order is no stream that hardware would follow. */
-static void prefetch_rows(const struct matmul *m, uint32_t row, uint32_t row_end)
-{
-    size_t row_bytes = (size_t)m->k / BLOCK * BLOCK_BYTES;
-    for (uint32_t r = row; r < row_end && r < row + WIDE_ROWS; r++) {
-        const char *p = (const char *)m->w + r * m->w_row_bytes;
-        for (size_t at = 0; at < row_bytes; at += 64) {
-            _mm_prefetch(p + at, _MM_HINT_T1);
-        }
-    }
-}
-
 static void wide_product(const struct matmul *m, uint32_t row_begin, uint32_t row_end, uint32_t tokens)
 {
     for (uint32_t row = row_begin; row < row_end;) {
         uint32_t rows = row_end - row < WIDE_ROWS ? row_end - row : WIDE_ROWS;
-        prefetch_rows(m, row + rows, row_end);
         uint32_t token = 0;
         for (; token + 16 <= tokens; token += 16) {
             wide_tile(m, row, rows, token, 16);
