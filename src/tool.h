@@ -106,9 +106,9 @@ const char *tool_random_shape(uint32_t i);
 
 /* ---- measuring the machine -------------------------------------------------------------------------- */
 
-/* The three rates of the speed law (docs/speed.md), measured briefly on this machine the way a run uses it: reads of
- * expert-sized pieces through the same engine from the model's own files, memory streamed by the compute threads, and
- * the model's own kernel on weights that stay in the cache. 0: could not be measured. */
+/* The rates of the speed law (docs/cli.md, "The limit"), measured briefly on this machine the way a run uses it: reads
+ * of expert-sized pieces through the same engine from the model's own files, memory streamed by the compute threads,
+ * and the model's own kernel on weights that stay in the cache. 0: could not be measured. */
 typedef struct tool_rates {
     double read_bytes_per_s;
     double memory_bytes_per_s;

@@ -79,6 +79,8 @@ const struct arg_option talk_option_rows[TALK_OPTIONS] = {
 /* Heap bookkeeping, stdio buffers, the program's own small objects. */
 enum { BASE_BYTES = 512 * 1024, TEXT_MIN_BYTES = 64 * 1024, CTX_DEFAULT = 4096 };
 enum { MEASURE_MAX_BYTES = 128 << 20 };
+/* No prompt has longer tokens on average; refuses what cannot fit before anything is reserved for it. */
+enum { TOKEN_BYTES_MOST = 256 };
 
 uint64_t engine_text_bytes(uint32_t ctx_tokens)
 {
@@ -113,6 +115,10 @@ int engine_config(const char *verb, const struct model_options *options, const s
     if (ctx == 0) {
         ctx = shape.ctx_max_tokens < CTX_DEFAULT ? shape.ctx_max_tokens : CTX_DEFAULT;
         ctx = needs->ctx_tokens > ctx ? needs->ctx_tokens : ctx;
+    }
+    if (!needs->text_only && needs->text_bytes > (uint64_t)ctx * TOKEN_BYTES_MOST) {
+        return report_failure(verb, "a prompt of %llu bytes does not fit a context of %u tokens; raise --ctx",
+                              (unsigned long long)needs->text_bytes, ctx);
     }
     uint64_t text = engine_text_bytes(ctx);
     text = needs->text_bytes > text ? needs->text_bytes : text;

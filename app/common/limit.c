@@ -7,6 +7,7 @@ void limit_observe_reads(struct limit *limit, double bytes_per_s)
 {
     if (limit->measured && bytes_per_s > limit->rates.read_bytes_per_s) {
         limit->rates.read_bytes_per_s = bytes_per_s;
+        limit->reads_observed = true;
     }
 }
 
@@ -95,6 +96,7 @@ void limit_json(struct json_out *json, const char *key, const struct limit *limi
     json_out_real(json, "compute_s_per_token", share->compute_s);
     json_out_object(json, "rates");
     json_out_real(json, "read_bytes_per_s", limit->rates.read_bytes_per_s);
+    json_out_string(json, "read_basis", !limit->measured ? "unknown" : limit->reads_observed ? "observed" : "measured");
     json_out_u64(json, "read_sample_bytes", limit->rates.read_sample_bytes);
     json_out_bool(json, "direct_io", limit->rates.direct_io);
     json_out_real(json, "memory_bytes_per_s", limit->rates.memory_bytes_per_s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The speed law (docs/speed.md): what this machine could do at most with this model and this cache, and which share of
- * it a run reached.
+ * The speed law (docs/cli.md, "The limit"): what this machine could do at most with this model and this cache, and
+ * which share of it a run reached.
  *
  *     disk    = bytes read a token / W
  *     memory  = (trunk + experts of a token + filled part of the KV cache) / M
@@ -20,6 +20,7 @@
 struct limit {
     tool_rates rates;
     bool measured;
+    bool reads_observed; /* the run itself read faster than the measurement did */
 };
 
 /* The best disk rate seen so far counts: an observation faster than the measurement replaces it. */

@@ -74,6 +74,8 @@ void run_report_print(const struct run_report *r, FILE *out)
             fprintf(out, ", seed %" PRIu64, r->seed);
         }
         fputc('\n', out);
+    } else {
+        fprintf(out, "  answer   none, ended by %s\n", generate_end_name(r->result.end));
     }
     if (plan->experts_count > 0) {
         fprintf(out, "  experts  hits %.1f %% prompt, %.1f %% answer; %s read\n",

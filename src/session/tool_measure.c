@@ -187,7 +187,11 @@ static void measure_memory(struct bench *b)
         uint64_t spent = os_now_ns() - start;
         best = spent < best ? spent : best;
     }
-    if (best > 0 && b->sums[0] != 0) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < b->threads; i++) {
+        sum += b->sums[(size_t)i * 8];
+    }
+    if (best > 0 && sum != 0) {
         b->rates->memory_sample_bytes = (uint64_t)pieces * MEMORY_PIECE;
         b->rates->memory_bytes_per_s = (double)b->rates->memory_sample_bytes * 1e9 / (double)best;
     }

@@ -16,6 +16,10 @@ endforeach()
 target_sources(test_app_chat PRIVATE tests/cli/fake/fake_model.c)
 target_include_directories(test_app_chat PRIVATE tests/cli)
 
+target_compile_definitions(test_app_terminal PRIVATE _GNU_SOURCE BERTH_PROGRAM="$<TARGET_FILE:berth>"
+  BERTH_MODEL="${CMAKE_SOURCE_DIR}/models/pocket-moe-q8_0.gguf")
+target_link_libraries(test_app_terminal PRIVATE util)
+
 # json_get FILE [PATH]: reads one JSON document and prints the value at a dotted path; fails when it is not JSON.
 add_executable(json_get tests/cli/json_get.c)
 target_link_libraries(json_get PRIVATE PkgConfig::JANSSON berth_flags)
