@@ -22,7 +22,7 @@ round() {
     want_value text "$1"
 }
 round 'The kernel scheduler'
-round 'tabs	and  double  spaces, digits 1234567890.'
+round "tabs$(printf '\t')and  double  spaces, digits 1234567890."
 round 'Grüße, 日本語, русский, emoji 😀 and a combining e\u0301'
 round 'line one
 line two'
