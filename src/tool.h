@@ -21,7 +21,7 @@ typedef struct tool_tensor {
     size_t name_bytes;
     const char *dtype; /* "Q8_0" */
     uint32_t dims_count;
-    uint64_t dims[4]; /* row-major, outermost first */
+    uint64_t dims[6]; /* row-major, outermost first */
     uint32_t file;
     uint64_t offset, bytes;
 } tool_tensor;

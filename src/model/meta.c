@@ -54,7 +54,7 @@ static bool signed_value(enum meta_type type, const unsigned char *value, int64_
 {
     switch (type) {
     case META_I8:
-        *out = (int8_t)value[0];
+        *out = (int64_t)(value[0] ^ 0x80u) - 0x80;
         return true;
     case META_I16:
         *out = (int16_t)load_u16(value);

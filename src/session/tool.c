@@ -191,6 +191,7 @@ void tool_each_tensor(const tool_checkpoint *tool, tool_tensor_fn *fn, void *use
             .offset = tensor->offset,
             .bytes = tensor->bytes,
         };
+        _Static_assert(sizeof shown.dims == sizeof tensor->dims, "room for every dim");
         memcpy(shown.dims, tensor->dims, sizeof shown.dims);
         if (!fn(user, &shown)) {
             return;
