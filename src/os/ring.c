@@ -24,7 +24,7 @@
 #endif
 
 enum { WORKERS_MAX = 4 };
-static const uint64_t worker_bytes = 32 * 1024; /* 16 KiB of stack, task and credentials */
+static const uint64_t worker_bytes = UINT64_C(32) << 10; /* 16 KiB of stack, task and credentials */
 
 uint64_t os_ring_bytes(uint32_t entries)
 {
