@@ -311,6 +311,303 @@ typedef struct berth_stats {
 #define BERTH_STATS_INIT ((berth_stats){.struct_size = sizeof(berth_stats)})
 BERTH_API berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats);
 
+/* ---- the documents' memory contract ------------------------------------------------------------------
+ *
+ * The rules of another engine (MLX on unified memory), reproduced to the byte: what a config.json needs at a context,
+ * whether it fits a machine, how fast it decodes, and the identity of a model. Everything here is a pure function of
+ * its arguments, except the two that say so. Quantities are doubles as in the documents: quantised KV bytes may be
+ * fractional. Quirks that are kept on purpose are listed in docs/seeds.md. */
+
+/* The six constants and the two defaults. */
+#define BERTH_FIT_DECODE_EFFICIENCY 0.82
+#define BERTH_FIT_MOE_DECODE_EFFICIENCY 0.76
+#define BERTH_FIT_TRANSIENT_PER_TOKEN 550000.0
+#define BERTH_FIT_WIRED_FRACTION 0.75
+#define BERTH_FIT_COEXIST_FRACTION 0.6
+#define BERTH_FIT_DEFAULT_CHUNK 2048
+#define BERTH_FIT_DEFAULT_BANDWIDTH_GBS 273.0
+#define BERTH_FIT_DEFAULT_REPO_ID "mlx-community/gemma-4-e4b-it-OptiQ-4bit"
+
+#define BERTH_FIT_LAYERS_MAX 4096
+#define BERTH_FIT_DOCUMENT_MAX ((size_t)4 << 20) /* longest config.json, kv_config.json, generation_config.json */
+
+/* A borrowed string: not NUL-terminated. */
+typedef struct berth_text {
+    const char *ptr;
+    size_t bytes;
+} berth_text;
+
+/* The numbers of a parsed configuration, in the documents' order. */
+typedef enum berth_fit_field {
+    BERTH_FIT_HIDDEN_SIZE = 0,
+    BERTH_FIT_LAYERS,
+    BERTH_FIT_HEADS,
+    BERTH_FIT_KV_HEADS,
+    BERTH_FIT_HEAD_DIM,
+    BERTH_FIT_GLOBAL_KV_HEADS,
+    BERTH_FIT_GLOBAL_HEAD_DIM,
+    BERTH_FIT_INTERMEDIATE_SIZE,
+    BERTH_FIT_RMS_NORM_EPS,
+    BERTH_FIT_VOCAB_SIZE,
+    BERTH_FIT_MAX_POSITIONS,
+    BERTH_FIT_SLIDING_WINDOW,
+    BERTH_FIT_PER_LAYER_INPUT, /* hidden_size_per_layer_input */
+    BERTH_FIT_PER_LAYER_VOCAB, /* vocab_size_per_layer_input */
+    BERTH_FIT_KV_SHARED_LAYERS,
+    BERTH_FIT_EXPERTS,
+    BERTH_FIT_TOP_K,
+    BERTH_FIT_MOE_INTERMEDIATE_SIZE,
+    BERTH_FIT_SPARSE_STEP,
+    BERTH_FIT_LINEAR_VALUE_HEADS,
+    BERTH_FIT_LINEAR_KEY_HEADS,
+    BERTH_FIT_LINEAR_KEY_HEAD_DIM,
+    BERTH_FIT_LINEAR_VALUE_HEAD_DIM,
+    BERTH_FIT_LINEAR_CONV_KERNEL,
+    BERTH_FIT_FULL_ATTENTION_INTERVAL,
+    BERTH_FIT_PARTIAL_ROTARY_FACTOR,
+    BERTH_FIT_FINAL_LOGIT_SOFTCAP,
+    BERTH_FIT_BOS_TOKEN,
+    BERTH_FIT_EOS_TOKEN,
+    BERTH_FIT_CANVAS_LENGTH,
+    BERTH_FIT_FIELDS
+} berth_fit_field;
+
+/* One row of kv_config.json: this layer's cache is quantised. */
+typedef struct berth_kv_quant {
+    double layer_idx, bits, group_size;
+} berth_kv_quant;
+
+typedef struct berth_fit_rope {
+    berth_text kind; /* "full_attention" */
+    double theta;
+    berth_text type;
+    double partial_rotary_factor, factor;
+} berth_fit_rope;
+
+/* A configuration as the documents' functions see it. Parsed, or filled by hand (zero-initialise). */
+typedef struct berth_fit_config {
+    size_t struct_size;
+    double number[BERTH_FIT_FIELDS]; /* NaN: null, or not a number by arithmetic */
+    uint64_t undefined;              /* bit BERTH_FIT_x: the member is absent; its number is NaN */
+    bool attention_k_eq_v, enable_moe_block, norm_topk_prob, attn_output_gate, tie_word_embeddings;
+    bool eos_is_list; /* the text part names its end tokens as a list: eos_list */
+    bool has_vision_sidecar;
+    bool has_kv_quant; /* kv_config.json was there, if only as an empty list */
+    bool is_quantized;
+    const berth_text *layer_types; /* [layer_types_count]; a layer past the end counts as "full_attention" */
+    size_t layer_types_count;
+    const double *mlp_only_layers, *eos_list, *eos_token_ids;
+    size_t mlp_only_layers_count, eos_list_count, eos_token_ids_count;
+    const berth_fit_rope *rope;
+    size_t rope_count;
+    const berth_kv_quant *kv_quant;
+    size_t kv_quant_count;
+    const berth_text *architectures;
+    size_t architectures_count;
+    berth_text model_type, dtype, hidden_activation, quant_mode;
+    double quant_bits, quant_group_size; /* when is_quantized; NaN: not said */
+} berth_fit_config;
+#define BERTH_FIT_CONFIG_INIT ((berth_fit_config){.struct_size = sizeof(berth_fit_config)})
+
+/* The files a configuration is read from; an empty text is an absent file. */
+typedef struct berth_fit_source {
+    size_t struct_size;
+    berth_text config_json;
+    berth_text kv_config_json;
+    berth_text generation_config_json;
+    bool has_vision_sidecar;
+} berth_fit_source;
+#define BERTH_FIT_SOURCE_INIT ((berth_fit_source){.struct_size = sizeof(berth_fit_source)})
+
+/* Bytes that berth_fit_config_parse() may need for this source. */
+BERTH_API size_t berth_fit_config_bytes(const berth_fit_source *source);
+/* Reads a configuration in all dialects (docs/seeds.md). Lists and strings live in `memory` (8-byte aligned) or in the
+ * source's text: both must outlive *out. A value of the wrong type is BERTH_ERR_FORMAT and names the key. Missing
+ * dimensions are not an error here: they are `undefined`. */
+BERTH_API berth_status berth_fit_config_parse(const berth_fit_source *source, void *memory, size_t memory_bytes,
+                                              berth_fit_config *out, berth_error *err);
+
+/* How the KV cache is stored. All zero: bf16. A non-empty `layers` wins over `bits`; layers it does not list are bf16.
+ */
+typedef struct berth_kv_scheme {
+    double bits;       /* 0: bf16 */
+    double group_size; /* 0: 64 */
+    const berth_kv_quant *layers;
+    size_t layers_count;
+} berth_kv_scheme;
+
+/* What a cache costs: full x n + sliding x min(n, window) + state. */
+typedef struct berth_kv_cost {
+    double full_bytes_per_token, sliding_bytes_per_token, state_bytes, window_tokens;
+} berth_kv_cost;
+
+/* Bytes of one stored element: bits / 8 + a 2-byte scale and bias a group. */
+BERTH_API double berth_kv_quant_bytes_per_element(double bits, double group_size);
+/* `scheme` may be NULL (bf16). Every layer is billed, also those that share another layer's cache. */
+BERTH_API void berth_kv_cost_of(const berth_fit_config *config, const berth_kv_scheme *scheme, berth_kv_cost *out);
+BERTH_API double berth_kv_bytes_at(const berth_fit_config *config, double tokens, const berth_kv_scheme *scheme);
+/* Corrected: the trailing num_kv_shared_layers layers own no cache. */
+BERTH_API double berth_kv_owned_bytes_at(const berth_fit_config *config, double tokens, const berth_kv_scheme *scheme);
+/* The attention score matrix that prefill materialises for head sizes without a fused kernel. */
+BERTH_API double berth_kv_sdpa_fallback_bytes(const berth_fit_config *config, double chunk_tokens, double ctx_tokens);
+/* The prefill chunk: `wanted` if not 0; else 2048, halved while the score matrix is above 1 GiB when the graph bounds
+ * its work space. */
+BERTH_API uint32_t berth_kv_prefill_chunk(const berth_fit_config *config, double prompt_tokens, uint32_t wanted,
+                                          bool bounded_workspace);
+
+typedef struct berth_sku_machine {
+    char name[64];
+    double ram_bytes, bandwidth_gbs;
+} berth_sku_machine;
+
+typedef struct berth_fit_request {
+    size_t struct_size;
+    double weights_bytes;
+    double experts_bytes; /* of weights_bytes: routed experts */
+    double context_tokens;
+    double chunk_tokens; /* 0: BERTH_FIT_DEFAULT_CHUNK */
+    bool has_budget;     /* budget_bytes replaces the machine's usable share outright */
+    double budget_bytes;
+    berth_sku_machine machine;
+    berth_kv_scheme kv;
+} berth_fit_request;
+#define BERTH_FIT_REQUEST_INIT ((berth_fit_request){.struct_size = sizeof(berth_fit_request)})
+
+/* weights + kv + transient + reserve = total. */
+typedef struct berth_fit_report {
+    size_t struct_size;
+    uint32_t schema_version; /* 1 */
+    const char *strategy;    /* "generic-kv" */
+    bool fits;
+    bool lower_bound; /* the configuration does not say how many layers there are: kv_bytes is not all */
+    double context_tokens, max_safe_context;
+    double weights_bytes, kv_bytes, transient_bytes, reserve_bytes, total_bytes, usable_bytes;
+    double predicted_decode_tps; /* infinite when nothing is read */
+} berth_fit_report;
+#define BERTH_FIT_REPORT_INIT ((berth_fit_report){.struct_size = sizeof(berth_fit_report)})
+
+/* The contract. A configuration whose dimensions give no size (negative, not a number, absurdly large) is
+ * BERTH_ERR_FORMAT and names the field; no output is ever NaN or negative. */
+BERTH_API berth_status berth_fit_solve(const berth_fit_config *config, const berth_fit_request *request,
+                                       berth_fit_report *report, berth_error *err);
+
+enum { BERTH_SKU_RAM_MAX = 5, BERTH_SKU_ROWS = 41 };
+typedef struct berth_sku {
+    const char *chip; /* "M4 Pro" */
+    double bandwidth_gbs;
+    uint32_t ram_count;
+    uint32_t ram_gb[BERTH_SKU_RAM_MAX];
+} berth_sku;
+/* The documents' table. Static storage. */
+BERTH_API const berth_sku *berth_sku_table(size_t *count);
+/* The row of a chip by the name the system gives ("Apple M4 Pro" or "M4 Pro"); NULL: unknown. */
+BERTH_API const berth_sku *berth_sku_find(const char *chip);
+
+typedef struct berth_sku_row {
+    const char *sku;
+    uint32_t ram_gb;
+    bool fits;
+    double max_context, decode_tps;
+} berth_sku_row;
+/* The contract on every machine of the table: rows[BERTH_SKU_ROWS]. Of the request, machine, budget and chunk are not
+ * used. */
+BERTH_API berth_status berth_sku_matrix(const berth_fit_config *config, const berth_fit_request *request,
+                                        berth_sku_row *rows, berth_error *err);
+
+typedef struct berth_sku_chip {
+    char name[128];       /* "" : the system does not say */
+    double bandwidth_gbs; /* 0: not in the table */
+} berth_sku_chip;
+/* Asks the operating system what processor this is. */
+BERTH_API void berth_sku_detect_chip(berth_sku_chip *out);
+/* RAM asked from the operating system; bandwidth as given, or (0) of the detected chip, or the default. */
+BERTH_API berth_status berth_sku_this_machine(double bandwidth_gbs, berth_sku_machine *out, berth_error *err);
+
+typedef struct berth_choose_candidate {
+    const char *repo_id;
+    double size_bytes;
+} berth_choose_candidate;
+typedef bool berth_choose_fn(void *user, const berth_choose_candidate *candidate);
+/* The model to load when none is named: the default if it is there and fits the whole budget; else the largest that
+ * leaves other programs their share; else the largest that fits at all. Equal sizes: the earlier one. Returns the
+ * index, -1: none. */
+BERTH_API int64_t berth_choose_auto_model(const berth_choose_candidate *candidates, size_t count,
+                                          const char *default_repo_id, berth_choose_fn *fits_full,
+                                          berth_choose_fn *fits_coexist, void *user);
+/* The recommended first model is the same for every machine; the largest one depends on memory. Static storage. */
+BERTH_API const char *berth_choose_recommended(double ram_bytes);
+BERTH_API const char *berth_choose_largest_recommended(double ram_bytes);
+
+/* What a server does with a request that may not fit. */
+typedef enum berth_admission {
+    BERTH_ADMISSION_REJECT = 0, /* prompt + max_tokens above the ceiling is refused */
+    BERTH_ADMISSION_CAP = 1,    /* max_tokens is cut to the room left; refused only when no token could be generated */
+    BERTH_ADMISSION_ADVISE = 2  /* never refused for an estimate; `exceeds` says that it is expected not to fit */
+} berth_admission;
+typedef struct berth_admission_result {
+    size_t struct_size;
+    bool admitted, exceeds;
+    int http_status;         /* 200 or 400 */
+    double max_tokens;       /* granted; 0 when refused */
+    const char *type, *code; /* "memory_admission", "context_over_budget" when refused; else "" */
+    char message[256];       /* names needed tokens, prompt, max_tokens and ceiling when `exceeds`; else "" */
+} berth_admission_result;
+#define BERTH_ADMISSION_RESULT_INIT ((berth_admission_result){.struct_size = sizeof(berth_admission_result)})
+/* Token counts are whole and not negative. */
+BERTH_API berth_status berth_fit_admit(berth_admission policy, double prompt_tokens, double max_tokens,
+                                       double max_safe_context, berth_admission_result *out, berth_error *err);
+
+/* ---- identity of a model ---------------------------------------------------------------------------- */
+
+enum { BERTH_FINGERPRINT_BYTES = 17, BERTH_SHA256_TEXT_BYTES = 65 }; /* with the NUL */
+
+/* A stable hash over every member that changes the decode graph, and the KV layout: 16 hex digits, and the whole
+ * SHA-256 (may be NULL). */
+BERTH_API berth_status berth_config_fingerprint(const berth_fit_config *config, char fingerprint[17], char sha256[65],
+                                                berth_error *err);
+/* The text that is hashed. Writes at most cap bytes, no NUL; *bytes is what it needs, also when that is more than cap
+ * (then BERTH_ERR_LIMIT). */
+BERTH_API berth_status berth_config_fingerprint_payload(const berth_fit_config *config, char *buffer, size_t cap,
+                                                        size_t *bytes, berth_error *err);
+
+typedef enum berth_tensor_order {
+    BERTH_TENSOR_ORDER_LOCALE = 0, /* the documents': names sorted as a person would; printable ASCII names alone */
+    BERTH_TENSOR_ORDER_BYTES = 1   /* ours: any name, byte order, one digest a tensor (docs/seeds.md) */
+} berth_tensor_order;
+
+typedef struct berth_tensor_item {
+    const char *name; /* NUL-terminated */
+    uint32_t dtype;   /* berth_tensor_dtype() */
+    uint32_t dims_count;
+    const uint64_t *dims;
+    uint64_t data_bytes;
+    const void *data; /* NULL: fetched with `read` */
+} berth_tensor_item;
+
+/* Copies bytes [offset, offset + bytes) of item `index` into buffer. */
+typedef berth_status berth_tensor_read_fn(void *user, size_t index, uint64_t offset, size_t bytes, void *buffer,
+                                          berth_error *err);
+
+typedef struct berth_tensor_set {
+    size_t struct_size;
+    const berth_tensor_item *items;
+    size_t count;
+    berth_tensor_order order;
+    uint32_t *work;             /* [2 * count]; afterwards work[0..count) is the order of the items */
+    berth_tensor_read_fn *read; /* may be NULL when every item has data */
+    void *read_user;
+    void *buffer; /* for `read` */
+    size_t buffer_bytes;
+    berth_progress_fn *progress; /* may be NULL */
+    void *progress_user;
+} berth_tensor_set;
+#define BERTH_TENSOR_SET_INIT ((berth_tensor_set){.struct_size = sizeof(berth_tensor_set)})
+
+/* Number of an element type ("BF16", "bfloat16", "F32", ...) in tensor fingerprints; -1: none. */
+BERTH_API int berth_tensor_dtype(const char *name);
+/* The exact identity of a set of tensors: 64 hex digits. */
+BERTH_API berth_status berth_tensor_fingerprint(const berth_tensor_set *set, char sha256[65], berth_error *err);
+
 /* ---- sampling --------------------------------------------------------------------------------------- */
 
 typedef struct berth_sampler_config {
