@@ -12,7 +12,7 @@ set(BERTH_PC_REQUIRES "libpcre2-8 libutf8proc")
 # The shared library exports berth_* and nothing else.
 add_library(berth_shared SHARED $<TARGET_OBJECTS:berth_objects>)
 target_link_libraries(berth_shared PRIVATE PkgConfig::PCRE2 PkgConfig::UTF8PROC Threads::Threads m)
-target_link_options(berth_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/berth.map
+target_link_options(berth_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/berth.map -Wl,--no-undefined
   -Wl,--as-needed -Wl,-z,relro -Wl,-z,now)
 set_target_properties(berth_shared PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/berth.map)
