@@ -19,8 +19,8 @@ enum { VOCAB = 8192, LOGIT_TOKENS = 128, LAYERS = 8, TOP_K = 8, WINDOW = 1024, P
 
 static double kl_divergence(const float *want, const float *got, uint32_t n)
 {
-    double want_max = -INFINITY;
-    double got_max = -INFINITY;
+    double want_max = -(double)INFINITY;
+    double got_max = -(double)INFINITY;
     for (uint32_t i = 0; i < n; i++) {
         want_max = fmax(want_max, (double)want[i]);
         got_max = fmax(got_max, (double)got[i]);
@@ -219,7 +219,7 @@ static void on_route(void *user, const berth_route *route)
         }
         if (!found) { /* ours, not theirs: how far is it above the lowest of theirs? */
             same = false;
-            double low = INFINITY;
+            double low = (double)INFINITY;
             for (uint32_t j = 0; j < TOP_K; j++) {
                 low = fmin(low, (double)p[want[j]]);
             }

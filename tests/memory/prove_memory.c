@@ -23,7 +23,7 @@ enum { PROMPT_TOKENS = 96, ANSWER_TOKENS = 8, CHUNK_TOKENS = 64, SKIP = 77 };
 
 static const char *tools, *berth, *model, *work, *user;
 
-static int shell(const char *format, ...)
+BASE_PRINTF(1, 2) static int shell(const char *format, ...)
 {
     char command[8192];
     va_list args;
