@@ -405,9 +405,9 @@ static int run_verb(int argc, char **argv)
     if (run.options.sample.seed == SEED_NONE) {
         run.options.sample.seed = run.options.sample.temperature > 0 ? host_seed() : 0;
     }
-    host_catch_interrupts();
-    code = read_prompt(&run);
+    code = read_prompt(&run); /* while it waits for input an interrupt just ends the program */
     if (code == EXIT_OK) {
+        host_catch_interrupts();
         struct engine_needs needs = {
             .ctx_tokens = needed_ctx(&run),
             .text_bytes = run.text.bytes,

@@ -7,6 +7,7 @@
 
 #include "common/host.h"
 #include "common/report.h"
+#include "common/sizes.h"
 #include "tool.h"
 
 static const struct arg_choice kv_choices[] = {{"f16", BERTH_KV_F16}, {"f32", BERTH_KV_F32}, {NULL, 0}};
@@ -233,6 +234,10 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     berth_error err;
     berth_status status = berth_model_open(options->path, &config, &engine->model, &err);
     progress_end(&engine->progress);
+    if (status == BERTH_ERR_CANCELLED && host_interrupted()) {
+        report_note("interrupted while opening the model");
+        return host_interrupt_code();
+    }
     if (status != BERTH_OK) {
         code = report_error(verb, &err);
         if (status == BERTH_ERR_BUDGET) {
@@ -243,6 +248,11 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     berth_model_get_info(engine->model, &engine->info);
     berth_model_get_plan(engine->model, &engine->plan);
     engine_name_budget(options, &engine->plan);
+    if (!needs->text_only && !engine->plan.cached && !options->quiet) {
+        char floor[FORMAT_MAX];
+        report_note("warning: below the floor of %s every expert is read from disk for every token",
+                    size_format(engine->plan.floor_bytes, floor));
+    }
     if (!needs->text_only && !needs->no_session) {
         berth_session_config session = BERTH_SESSION_CONFIG_INIT;
         engine->route = needs->route;

@@ -127,7 +127,9 @@ static void set_handler(int number, void (*handler)(int))
         return;
     }
     memset(&action, 0, sizeof action);
-    action.sa_handler = handler; /* no SA_RESTART: a blocked read from a pipe gives up */
+    action.sa_handler = handler;
+    action.sa_flags =
+        SA_RESTART; /* text that is being written is written; standard input is read before handlers are set */
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/host.h"
 #include "common/report.h"
 
 static bool grow(void **memory, size_t *cap, size_t item_bytes)
@@ -32,11 +31,8 @@ int input_stdin(const char *verb, char **text, size_t *bytes)
             return report_failure(verb, "the system has no memory for the prompt");
         }
         used += fread((char *)memory + used, 1, cap - used, stdin);
-        if (ferror(stdin) || used > INPUT_TEXT_MAX || host_interrupted()) {
+        if (ferror(stdin) || used > INPUT_TEXT_MAX) {
             free(memory);
-            if (host_interrupted()) {
-                return host_interrupt_code();
-            }
             return used > INPUT_TEXT_MAX
                        ? report_failure(verb, "standard input holds more than %d MiB", INPUT_TEXT_MAX >> 20)
                        : report_failure(verb, "standard input could not be read: %s", strerror(errno));

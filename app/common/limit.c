@@ -16,35 +16,6 @@ static double term(double work, double rate)
     return work > 0 && rate > 0 ? work / rate : 0;
 }
 
-void limit_decode(const struct limit *limit, const struct limit_work *work, struct limit_share *out)
-{
-    *out = (struct limit_share){0};
-    if (!limit->measured) {
-        return;
-    }
-    out->disk_s = term(work->read_bytes, limit->rates.read_bytes_per_s);
-    out->memory_s = term(work->memory_bytes, limit->rates.memory_bytes_per_s);
-    out->compute_s = term(work->macs, limit->rates.gemv_macs_per_s);
-    double worst = out->disk_s;
-    out->binding = "disk";
-    if (out->memory_s > worst) {
-        worst = out->memory_s;
-        out->binding = "memory";
-    }
-    if (out->compute_s > worst) {
-        worst = out->compute_s;
-        out->binding = "compute";
-    }
-    /* Reads whose rate is unknown could be what binds. */
-    bool blind = work->read_bytes > 0 && limit->rates.read_bytes_per_s <= 0;
-    if (worst <= 0 || blind) {
-        out->binding = NULL;
-        return;
-    }
-    out->tokens_per_s = 1 / worst;
-    out->share = work->tokens_per_s * worst;
-}
-
 double limit_memory_bytes(const berth_plan *plan, double ctx_tokens_mean)
 {
     double kv = (double)plan->line_bytes[BERTH_LINE_KV];
@@ -61,7 +32,9 @@ double limit_prefill_s(const struct limit *limit, const berth_plan *plan, const 
     double file = (double)info->file_bytes;
     double idle = (double)plan->experts_bytes - (double)plan->token_expert_bytes;
     double active = (double)info->parameters * (file - fmax(idle, 0)) / file;
-    double compute_s = active * (double)tokens / limit->rates.gemm_macs_per_s;
+    /* Each token attends to half of the prompt on average: scores and values. */
+    double attention = (double)info->layers * info->heads * info->head_dim * (double)tokens;
+    double compute_s = (active + attention) * (double)tokens / limit->rates.gemm_macs_per_s;
     double disk_s = 0;
     if (plan->experts_count > 0 && plan->chunk_tokens > 0 && info->experts > 0) {
         if (limit->rates.read_bytes_per_s <= 0) {
@@ -76,12 +49,42 @@ double limit_prefill_s(const struct limit *limit, const berth_plan *plan, const 
         /* The first chunk finds the cache empty. */
         disk_s = (bytes + (chunks - 1) * bytes * (1 - kept)) / limit->rates.read_bytes_per_s;
     }
-    return fmax(compute_s, disk_s);
+    /* Reading and computing overlap in part; how far is not known beforehand, half is assumed. */
+    return fmax(compute_s, disk_s) + fmin(compute_s, disk_s) / 2;
 }
 
-void limit_json(struct json_out *json, const char *key, const struct limit *limit, const struct limit_share *share)
+static void pick(struct limit_share *share)
 {
-    json_out_object(json, key);
+    const struct {
+        const char *name;
+        double seconds;
+    } terms[] = {{"disk", share->disk_s}, {"memory", share->memory_s}, {"compute", share->compute_s}};
+    double worst = 0;
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++) {
+        if (terms[i].seconds > worst) {
+            worst = terms[i].seconds;
+            share->binding = terms[i].name;
+        }
+    }
+    share->tokens_per_s = worst > 0 ? 1 / worst : 0;
+}
+
+void limit_of(const struct limit *limit, const struct limit_work *work, bool prompt, struct limit_share *out)
+{
+    *out = (struct limit_share){0};
+    /* Reads whose rate is unknown could be what binds. */
+    if (!limit->measured || (work->read_bytes > 0 && limit->rates.read_bytes_per_s <= 0)) {
+        return;
+    }
+    out->disk_s = term(work->read_bytes, limit->rates.read_bytes_per_s);
+    out->memory_s = term(work->memory_bytes, limit->rates.memory_bytes_per_s);
+    out->compute_s = term(work->macs, prompt ? limit->rates.gemm_macs_per_s : limit->rates.gemv_macs_per_s);
+    pick(out);
+    out->share = out->binding != NULL ? work->tokens_per_s / out->tokens_per_s : 0;
+}
+
+static void json_share(struct json_out *json, const struct limit_share *share)
+{
     if (share->binding != NULL) {
         json_out_real(json, "tokens_per_s", share->tokens_per_s);
         json_out_real(json, "share", share->share);
@@ -94,9 +97,20 @@ void limit_json(struct json_out *json, const char *key, const struct limit *limi
     json_out_real(json, "disk_s_per_token", share->disk_s);
     json_out_real(json, "memory_s_per_token", share->memory_s);
     json_out_real(json, "compute_s_per_token", share->compute_s);
+}
+
+void limit_json(struct json_out *json, const char *key, const struct limit *limit, const struct limit_share *answer,
+                const struct limit_share *prompt)
+{
+    const char *basis = !limit->measured ? "unknown" : limit->reads_observed ? "observed" : "measured";
+    json_out_object(json, key);
+    json_share(json, answer);
+    json_out_object(json, "prefill");
+    json_share(json, prompt);
+    json_out_close(json);
     json_out_object(json, "rates");
     json_out_real(json, "read_bytes_per_s", limit->rates.read_bytes_per_s);
-    json_out_string(json, "read_basis", !limit->measured ? "unknown" : limit->reads_observed ? "observed" : "measured");
+    json_out_string(json, "read_basis", basis);
     json_out_u64(json, "read_sample_bytes", limit->rates.read_sample_bytes);
     json_out_bool(json, "direct_io", limit->rates.direct_io);
     json_out_real(json, "memory_bytes_per_s", limit->rates.memory_bytes_per_s);

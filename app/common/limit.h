@@ -40,7 +40,8 @@ struct limit_share {
     double share;                       /* achieved / limit */
     const char *binding;                /* "disk", "memory", "compute"; NULL: unknown */
 };
-void limit_decode(const struct limit *limit, const struct limit_work *work, struct limit_share *out);
+/* prompt: many tokens at a time, so the kernel rate is that of matrix by matrix. */
+void limit_of(const struct limit *limit, const struct limit_work *work, bool prompt, struct limit_share *out);
 
 /* Bytes of memory one token streams at a mean position of `ctx_tokens_mean`. */
 double limit_memory_bytes(const berth_plan *plan, double ctx_tokens_mean);
@@ -50,6 +51,7 @@ double limit_prefill_s(const struct limit *limit, const berth_plan *plan, const 
                        uint64_t tokens);
 
 /* Object of the shares and what they rest on. */
-void limit_json(struct json_out *json, const char *key, const struct limit *limit, const struct limit_share *share);
+void limit_json(struct json_out *json, const char *key, const struct limit *limit, const struct limit_share *answer,
+                const struct limit_share *prompt);
 
 #endif

@@ -89,7 +89,7 @@ static void draw(struct live *live, uint64_t now_ns)
     struct limit_work work;
     struct limit_share share;
     live_work(live->engine, &live->base, per_s, &work);
-    limit_decode(live->limit, &work, &share);
+    limit_of(live->limit, &work, false, &share);
     if (share.binding != NULL) {
         snprintf(line + used, sizeof line - used, "  %.0f %% of the %s limit", 100 * share.share, share.binding);
     }

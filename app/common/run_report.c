@@ -8,6 +8,27 @@
 #include "common/plan_out.h"
 #include "common/sizes.h"
 
+/* The weights of a chunk are streamed once for all of its tokens. */
+static void prefill_share(struct run_report *r)
+{
+    const struct engine *engine = r->engine;
+    const berth_plan *plan = &engine->plan;
+    r->prefill_share = (struct limit_share){0};
+    if (r->prompt_tokens == 0 || r->result.end == GENERATE_RUNNING || r->base.macs == 0) {
+        return;
+    }
+    double tokens = r->prompt_tokens;
+    double chunks = (tokens + plan->chunk_tokens - 1) / plan->chunk_tokens;
+    const struct limit_work work = {
+        .read_bytes =
+            (double)(r->base.read_bytes[BERTH_PHASE_PREFILL] + r->base.read_bytes[BERTH_PHASE_DECODE]) / tokens,
+        .memory_bytes = (double)plan->line_bytes[BERTH_LINE_TRUNK] * chunks / tokens,
+        .macs = (double)r->base.macs / tokens,
+        .tokens_per_s = r->prefill_tok_s,
+    };
+    limit_of(&engine->limit, &work, true, &r->prefill_share);
+}
+
 void run_report_finish(struct run_report *r)
 {
     struct engine *engine = r->engine;
@@ -27,10 +48,11 @@ void run_report_finish(struct run_report *r)
     if (r->decode_s > 0 && stall > 0) {
         limit_observe_reads(&engine->limit, reads / r->decode_s);
     }
+    prefill_share(r);
     r->share = (struct limit_share){0};
     if (tokens > 0) {
         live_work(engine, &r->base, r->decode_tok_s, &work);
-        limit_decode(&engine->limit, &work, &r->share);
+        limit_of(&engine->limit, &work, false, &r->share);
     }
 }
 
@@ -58,6 +80,10 @@ static void print_limit(const struct run_report *r, FILE *out)
         fprintf(out, "memory %s, ", rate_format(rates->memory_bytes_per_s, text));
     }
     fprintf(out, "%s kernel %.1f GMAC/s\n", rates->dtype, rates->gemv_macs_per_s * 1e-9);
+    if (r->prefill_share.binding != NULL) {
+        fprintf(out, "           prompt: %.0f %% of %.1f tok/s, bound by %s\n", 100 * r->prefill_share.share,
+                r->prefill_share.tokens_per_s, r->prefill_share.binding);
+    }
 }
 
 void run_report_print(const struct run_report *r, FILE *out)
@@ -200,7 +226,7 @@ void run_report_json(const struct run_report *r, FILE *out)
     json_out_bool(&json, "memory_locked", r->stats.memory_locked);
     json_out_u64(&json, "major_faults", r->stats.major_faults);
     json_out_close(&json);
-    limit_json(&json, "limit", &r->engine->limit, &r->share);
+    limit_json(&json, "limit", &r->engine->limit, &r->share, &r->prefill_share);
     plan_json(&json, "plan", &r->engine->plan);
     json_peak(&json, &r->peak);
     json_out_close(&json);

@@ -24,7 +24,7 @@ struct run_report {
     /* filled by run_report_finish() */
     berth_stats stats;
     struct host_peak peak;
-    struct limit_share share;
+    struct limit_share share, prefill_share;
     double prefill_s, decode_s, prefill_tok_s, decode_tok_s;
 };
 

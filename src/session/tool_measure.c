@@ -15,6 +15,8 @@
 
 enum {
     QUEUE = 16,                /* reads in flight */
+    READ_WINDOW_NS = 10000000, /* the shortest stretch that a rate is taken from */
+    READ_SHARE = 3,            /* of the measurement's five parts */
     READS_MAX = 4096,          /* of one measurement */
     MEMORY_PIECE = 256 * 1024, /* streamed by one thread at a time */
     MEMORY_PASSES = 3,
@@ -32,7 +34,7 @@ struct bench {
     const tool_measure *config;
     tool_rates *rates;
     uint32_t threads, io_threads;
-    uint64_t budget_ns; /* of one of the three measurements */
+    uint64_t budget_ns; /* a fifth of the time: three for reads, the rest for memory and kernels */
     struct pool *pool;
     struct io *io;
     struct io_request *requests; /* [QUEUE] */
@@ -112,12 +114,14 @@ static bool next_place(const struct bench *b, const struct checkpoint *checkpoin
     return false;
 }
 
+/* The rate of the best of several short windows: what the disk can do, whoever else uses it now. */
 static berth_status measure_reads(struct bench *b, const struct checkpoint *checkpoint, berth_error *err)
 {
     uint64_t state = os_now_ns();
     uint32_t submitted = 0;
     uint32_t done = 0;
     berth_status status = BERTH_OK;
+    double best = 0;
     uint64_t start = os_now_ns();
     for (; submitted < QUEUE; submitted++) {
         struct io_request *request = &b->requests[submitted];
@@ -128,21 +132,30 @@ static berth_status measure_reads(struct bench *b, const struct checkpoint *chec
         }
         io_submit(b->io, request);
     }
+    uint64_t window_start = start;
+    uint32_t window_done = 0;
     while (done < submitted) {
         struct io_request *request = &b->requests[done % QUEUE];
         berth_status one = io_wait(b->io, request);
         status = status == BERTH_OK ? one : status;
         done++;
-        bool more = status == BERTH_OK && submitted < READS_MAX && os_now_ns() - start < b->budget_ns;
+        uint64_t now = os_now_ns();
+        if (now - window_start >= READ_WINDOW_NS && done - window_done >= QUEUE) {
+            double rate = (double)((done - window_done) * b->request_bytes) * 1e9 / (double)(now - window_start);
+            best = rate > best ? rate : best;
+            window_start = now;
+            window_done = done;
+        }
+        bool more = status == BERTH_OK && submitted < READS_MAX && now - start < READ_SHARE * b->budget_ns;
         if (more && next_place(b, checkpoint, &state, request)) {
             io_submit(b->io, request);
             submitted++;
         }
     }
-    uint64_t spent = os_now_ns() - start;
-    if (status == BERTH_OK && spent > 0) {
+    if (status == BERTH_OK) {
         b->rates->read_sample_bytes = done * b->request_bytes;
-        b->rates->read_bytes_per_s = (double)b->rates->read_sample_bytes * 1e9 / (double)spent;
+        uint64_t spent = os_now_ns() - start; /* a disk too slow for a whole window still has a rate */
+        b->rates->read_bytes_per_s = best > 0 ? best : (double)b->rates->read_sample_bytes * 1e9 / (double)(spent + 1);
     }
     return status;
 }
@@ -288,7 +301,7 @@ static void choose(struct bench *b, const struct checkpoint *checkpoint)
     b->threads = c->threads > 0 ? c->threads : os_cpu_count();
     b->threads = b->threads > POOL_THREADS_MAX ? POOL_THREADS_MAX : b->threads;
     b->io_threads = c->io_threads > 0 ? c->io_threads : IO_THREADS_DEFAULT;
-    b->budget_ns = (uint64_t)(c->milliseconds > 0 ? c->milliseconds : MILLISECONDS_DEFAULT) * 1000000u / 3;
+    b->budget_ns = (uint64_t)(c->milliseconds > 0 ? c->milliseconds : MILLISECONDS_DEFAULT) * 1000000u / 5;
     uint64_t request = c->request_bytes > 0 && c->request_bytes < IO_PIECE_BYTES ? c->request_bytes : IO_PIECE_BYTES;
     while (request > OS_DIRECT_ALIGN && request * QUEUE > c->memory_max_bytes / 4) {
         request /= 2;

@@ -59,6 +59,7 @@ want_code 0
 want_json
 want_value plan.hard_floor_bytes "$hard"
 want_value plan.cached false
+want_err 'warning: below the floor'
 go logits "$model" --ids 1,2,3 --hash --budget $((hard - 1))
 want_code 3
 go logits "$model" --ids 1,2,3 --hash --budget "$hard"
