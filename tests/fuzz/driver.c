@@ -32,7 +32,7 @@ static char crash_name[256];
 
 static void save_running(void)
 {
-    FILE *file = fopen(crash_name, "wb");
+    FILE *file = running.data == NULL ? NULL : fopen(crash_name, "wb");
     if (file != NULL) {
         (void)fwrite(running.data, 1, running.bytes, file);
         (void)fclose(file);
@@ -70,6 +70,7 @@ static void run(const uint8_t *data, size_t bytes)
     running.bytes = bytes;
     (void)LLVMFuzzerTestOneInput(running.data, bytes);
     free(running.data);
+    running = (struct input){NULL, 0};
 }
 
 static size_t insert(uint8_t *data, size_t bytes, size_t at, const uint8_t *from, size_t count)
@@ -215,6 +216,7 @@ int main(int argc, char **argv)
         run(data, mutate(data, from->bytes));
         done++;
     }
+    free(data);
     (void)printf("%s: %zu files, %llu mutations\n", argv[1], corpus_count, (unsigned long long)done);
     return 0;
 }

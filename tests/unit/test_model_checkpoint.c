@@ -297,6 +297,8 @@ static void gguf_split_damaged(void **state)
     refuses("d/m-00003-of-00003.gguf", format, "part 1 of 1, wanted part 1 of 3", "/m-00001-of-00003.gguf");
     put_gguf("d/many-00001-of-00513.gguf", NULL, (struct split){0, CHECKPOINT_FILES_MAX + 1, 3}, "t0");
     refuses("d/many-00001-of-00513.gguf", format, "of 513; at most 512", "/many-00001-of-00513.gguf");
+    put_gguf("d/alone.gguf", NULL, (struct split){3, 1, 1}, "t0");
+    refuses("d/alone.gguf", format, "part 4 of 1", "/alone.gguf");
     struct build image = {0};
     build_head(&image, 3, 0, 1);
     build_key_str(&image, "split.count", "3");

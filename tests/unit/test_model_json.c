@@ -202,6 +202,7 @@ static void strings_are_unescaped(void **state)
         {DOC("\"a\\u0000b\""), DOC("a\0b")},
         {DOC("\"\\ud800\""), DOC("\xef\xbf\xbd")},
         {DOC("\"\\udc00x\""), DOC("\xef\xbf\xbdx")},
+        {DOC("\"\\udc00\\udc01\""), DOC("\xef\xbf\xbd\xef\xbf\xbd")},
         {DOC("\"\\ud800\\ud83d\\ude00\""), DOC("\xef\xbf\xbd\xf0\x9f\x98\x80")},
         {DOC("\"\\ud800\\n\\ud800 \""), DOC("\xef\xbf\xbd\n\xef\xbf\xbd ")},
         {DOC("\"\\udbff\\udfff\""), DOC("\xf4\x8f\xbf\xbf")},

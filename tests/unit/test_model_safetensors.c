@@ -168,6 +168,9 @@ static void refuses_bad_tensors(void **state)
            "more than 64 bits", "t");
     refuse(ONE("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, format, "wanted 8 bytes", "t");
     refuse(ONE("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]"), 4, format, "[4, 0] do not match", "t");
+    /* The difference wraps to the right number of bytes. */
+    refuse(ONE("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[18446744073709551612,0]"), 4, format, "do not match",
+           "t");
     refuse(ONE("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[18446744073709551612,18446744073709551615]"), 4,
            format, "do not match", "t");
     refuse(ONE("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]"), 3, format, "ends at byte 4 of the data part",

@@ -380,6 +380,25 @@ static void writer_replaces_whole_or_not_at_all(void **state)
                      BERTH_ERR_NOT_FOUND);
 }
 
+static void writer_leaves_the_files_of_others(void **state)
+{
+    (void)state;
+    char path[256];
+    assert_int_equal(mkdir(in_folder("taken"), 0700), 0);
+    for (int i = 0; i < 1000; i++) { /* every temporary name */
+        snprintf(path, sizeof path, "taken/file.tmp.%ld.%d", (long)getpid(), i);
+        make_file(path, 0);
+    }
+    struct os_writer writer;
+    berth_error err;
+    assert_int_equal(os_writer_open(&writer, in_folder("taken/file"), NULL, 0, &err), BERTH_ERR_IO);
+    assert_non_null(strstr(err.message, "exists"));
+    os_writer_abandon(&writer);
+    unsigned names = 0;
+    assert_int_equal(os_directory_each(in_folder("taken"), count_name, &names, NULL), BERTH_OK);
+    assert_int_equal(names, 1000);
+}
+
 static void writer_full_disk_keeps_the_old_file(void **state)
 {
     (void)state;
@@ -426,6 +445,7 @@ int main(void)
         cmocka_unit_test(reserve_gives_zero_pages_or_says_no),
         cmocka_unit_test(directory_is_sorted_and_stops),
         cmocka_unit_test(writer_replaces_whole_or_not_at_all),
+        cmocka_unit_test(writer_leaves_the_files_of_others),
         cmocka_unit_test(writer_full_disk_keeps_the_old_file),
     };
     return cmocka_run_group_tests_name("os_file", tests, make_folder, remove_folder);
