@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "text/unicode.h"
 
 enum { GROUP_DEPTH_MAX = 64, CLASS_DEPTH_MAX = 4 };
@@ -121,6 +124,27 @@ static const struct {
     {"other", "\\p{C}"},
 };
 
+/* A bare script name means the Script property in Oniguruma, and since 10.40 Script_Extensions in PCRE2. */
+#if PCRE2_MAJOR > 10 || (PCRE2_MAJOR == 10 && PCRE2_MINOR >= 40)
+#define SCRIPT_FORMAT "\\p{sc:%.*s}"
+#else
+#define SCRIPT_FORMAT "\\p{%.*s}"
+#endif
+
+/* What is neither a general category (one or two letters) nor one of the boolean properties is a script. */
+static bool is_script(const char *plain_name)
+{
+    static const char *const others[] = {
+        "any",         "l&",        "emoji",     "emojipresentation",   "emojimodifier",
+        "ideographic", "uppercase", "lowercase", "extendedpictographic"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(others[i], plain_name) == 0) {
+            return false;
+        }
+    }
+    return strlen(plain_name) > 2;
+}
+
 /* One escape that stands for a set: its class item and whether it is the complement. False: not such an escape, and
  * nothing was consumed. */
 static bool set_escape(struct translation *t, char item[80], bool *negative)
@@ -164,7 +188,7 @@ static bool set_escape(struct translation *t, char item[80], bool *negative)
         }
     }
     plain[plain_bytes] = '\0';
-    (void)snprintf(item, 80, "\\p{%.*s}", (int)bytes, t->in.ptr + name_at);
+    (void)snprintf(item, 80, is_script(plain) ? SCRIPT_FORMAT : "\\p{%.*s}", (int)bytes, t->in.ptr + name_at);
     for (size_t i = 0; i < sizeof property_names / sizeof property_names[0]; i++) {
         if (strcmp(property_names[i].name, plain) == 0) {
             (void)snprintf(item, 80, "%s", property_names[i].item);

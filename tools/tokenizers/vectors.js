@@ -2,6 +2,7 @@
 // Writes the committed vectors of the tokenizer tests with the npm package tokenizers (0.23.2 was used) as the reference:
 //
 //   node vectors.js handmade > tests/golden/text/handmade.jsonl
+//   node vectors.js pieces > tests/golden/text/pieces.jsonl
 //   node vectors.js file tests/golden/pocket/tokenizer.json [TEXTS.inp] > tests/golden/pocket/tokenizer_cases.jsonl
 //
 // `tokenizers` is looked for from the current directory. A case is {text, flags, ids, decoded}: flags as in berth.h (1
@@ -199,6 +200,54 @@ async function handmade() {
   }
 }
 
+// ---- named pre-tokenizers: what the published patterns cut ----
+
+const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const TAIL = '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+const cl100k = (digits) => `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${TAIL}`;
+const cased = (not, end) => { // not: taken out of the letters
+  const upper = `[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}${not}]`;
+  const lower = `[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}${not}]`;
+  return `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${end}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${end}`;
+};
+const PUBLISHED = {
+  'llama-bpe': [cl100k('\\p{N}{1,3}')],
+  'qwen2': [cl100k('\\p{N}')],
+  'qwen35': [`${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${TAIL}`],
+  'deepseek-coder': ['[\\r\\n]', '\\s?\\p{L}+', '\\s?\\p{P}+', '[一-龥ࠀ-一가-\ud7ff]+', '\\p{N}'],
+  'deepseek-v3': ['\\p{N}{1,3}', '[一-龥\u3040-ゟ゠-ヿ]+',
+    `[!"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_\`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|${TAIL}`],
+  'gpt-2': [GPT2],
+  'starcoder': ['\\p{N}', GPT2],
+  'falcon': ['[\\p{P}$+<=>^~|`]+', GPT2, '[0-9][0-9][0-9]'],
+  'default': ['[\\p{P}$+<=>^~|]+', GPT2, '\\p{N}+', '[0-9][0-9][0-9]'],
+  'tekken': [`${cased('', '')}|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${TAIL}`],
+  'gpt-4o': [`${cased('', CONTRACTIONS + '?')}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${TAIL}`],
+  'kimi-k2': [`[\\p{Han}]+|${cased('&&[^\\p{Han}]', CONTRACTIONS + '?')}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${TAIL}`],
+  'bailingmoe': ["'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"],
+  'seed-coder': [`${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|${TAIL}`],
+  'exaone-moe': [`${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+`],
+  'laguna': ['[^\\n]+|[\\n]+', cl100k('\\p{N}')],
+  'cohere2moe': ['\\d{1,3}(?=(?:\\d{3})*\\b)', `${cased('', CONTRACTIONS + '?')}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|${TAIL}`],
+  'viking': [' ?[^(\\s|.,!?…。，、।۔،)]+', '\\p{N}'],
+};
+
+function pieces() {
+  const rand = random(5);
+  const units = ['Hello', 'WORLD', 'camelCase', "don't", "IT'LL", "'tis", 'naïve', 'e\u0301', 'Ünïcödé', 'привет', '你好', '世界', 'ひらがな', 'カタカナ', '한국어', 'हिन्दी', 'ภาษา', 'ﬁ', 'ǅ', 'ʰ', 'ª', '12', '3456', '1234567', '½',
+    '٣٤', '１２', '.', ',', '...', '!?', '-', '--', '_', '$', '+=', '<|', '|>', '(', ')', '/', '//', '。', '，', '、', '।', '🚀', '👩‍👧', '\u00a0', '\u3000', '\u2003', '\u180e', '\u200b', ' ', ' ', '  ', '    ', '\n', '\n\n', '\r\n', '\t', '\x85'];
+  for (const [name, patterns] of Object.entries(PUBLISHED)) {
+    const json = tokenizer({ pre_tokenizer: sequence('pretokenizers', ...patterns.map((Regex) => split({ Regex }, 'Isolated'))) });
+    const cutter = Tokenizer.fromString(JSON.stringify(json)).getPreTokenizer();
+    for (let i = 0; i < 14; i++) {
+      let text = '';
+      for (let k = 1 + rand(16); k > 0; k--) text += units[rand(units.length)] + (rand(3) ? '' : ' ');
+      process.stdout.write(JSON.stringify({ name, text, pieces: cutter.preTokenizeString(text).map(([piece]) => piece) }) + '\n');
+    }
+  }
+}
+
 async function file(name, inp) {
   const json = JSON.parse(fs.readFileSync(name, 'utf8'));
   const rand = random(3);
@@ -216,5 +265,6 @@ async function file(name, inp) {
 
 const [mode, ...rest] = process.argv.slice(2);
 if (mode === 'handmade') handmade();
+else if (mode === 'pieces') pieces();
 else if (mode === 'file') file(...rest);
-else { console.error('usage: vectors.js handmade | file TOKENIZER.json [TEXTS.inp]'); process.exit(2); }
+else { console.error('usage: vectors.js handmade | pieces | file TOKENIZER.json [TEXTS.inp]'); process.exit(2); }
