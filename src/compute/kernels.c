@@ -8,29 +8,26 @@
 
 const struct kernels *kernels_select(berth_isa isa)
 {
-    const struct kernels *avx2 = NULL;
-    const struct kernels *avx512 = NULL;
-    const struct kernels *best = &kernels_ref;
-#if defined(__x86_64__)
     struct os_cpu cpu;
     os_cpu_detect(&cpu);
-    avx2 = cpu.avx2 ? &kernels_avx2 : NULL;
-    avx512 = cpu.avx2 && cpu.avx512vnni ? &kernels_avx512 : NULL;
-    best = avx512 != NULL ? avx512 : avx2 != NULL ? avx2 : best;
+    /* By berth_isa; NULL: this CPU or this build cannot run it. Later rows are better ones. */
+    const struct kernels *rows[] = {[BERTH_ISA_REF] = &kernels_ref, [BERTH_ISA_NEON] = NULL};
+#if defined(__x86_64__)
+    rows[BERTH_ISA_AVX2] = cpu.avx2 ? &kernels_avx2 : NULL;
+    rows[BERTH_ISA_AVX512] = cpu.avx2 && cpu.avx512vnni ? &kernels_avx512 : NULL;
+#elif defined(__aarch64__)
+    rows[BERTH_ISA_NEON] = cpu.neon && cpu.dotprod ? &kernels_neon : NULL;
 #endif
-    switch (isa) {
-    case BERTH_ISA_AUTO:
-        return best;
-    case BERTH_ISA_REF:
-        return &kernels_ref;
-    case BERTH_ISA_AVX2:
-        return avx2;
-    case BERTH_ISA_AVX512:
-        return avx512;
-    case BERTH_ISA_NEON:
-        break;
+    const size_t count = sizeof rows / sizeof rows[0];
+    if (isa != BERTH_ISA_AUTO) {
+        return (size_t)isa < count ? rows[isa] : NULL;
     }
-    return NULL;
+    for (size_t i = count - 1; i > BERTH_ISA_REF; i--) {
+        if (rows[i] != NULL) {
+            return rows[i];
+        }
+    }
+    return &kernels_ref;
 }
 
 void attend_merge(float *max, float *sum, float *out, float max2, float sum2, const float *out2, uint32_t head_dim)

@@ -9,6 +9,8 @@ extern const struct kernels kernels_ref;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;
+#elif defined(__aarch64__)
+extern const struct kernels kernels_neon;
 #endif
 
 #endif
