@@ -30,7 +30,7 @@ static void set_region(struct live *live)
     host_set_farewell(farewell);
 }
 
-void live_begin(struct live *live, struct engine *engine, const struct limit *limit, bool quiet)
+void live_begin(struct live *live, struct engine *engine, struct limit *limit, bool quiet)
 {
     *live = (struct live){.engine = engine, .limit = limit};
     live->base = BERTH_STATS_INIT;
@@ -88,6 +88,7 @@ static void draw(struct live *live, uint64_t now_ns)
     }
     struct limit_work work;
     struct limit_share share;
+    limit_observe_reads(live->limit, bytes / seconds);
     live_work(live->engine, &live->base, per_s, &work);
     limit_of(live->limit, &work, false, &share);
     if (share.binding != NULL) {

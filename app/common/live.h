@@ -16,14 +16,14 @@ struct live {
     bool region; /* the scrolling region is set */
     uint32_t rows, columns;
     struct engine *engine;
-    const struct limit *limit;
+    struct limit *limit;
     berth_stats base; /* when generation began */
     uint64_t start_ns, drawn_ns;
     uint32_t tokens;
 };
 
 /* Off when quiet, when stderr is no terminal or when it is too small. */
-void live_begin(struct live *live, struct engine *engine, const struct limit *limit, bool quiet);
+void live_begin(struct live *live, struct engine *engine, struct limit *limit, bool quiet);
 /* After each token. */
 void live_token(struct live *live);
 /* Puts the terminal right. */
