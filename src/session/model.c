@@ -194,6 +194,28 @@ static berth_status start(struct berth_model *model, const berth_model_config *c
     return BERTH_OK;
 }
 
+/* What the person at the keyboard should know, once. */
+static void say(const struct berth_model *model)
+{
+    const berth_plan *plan = &model->plan;
+    const struct log_sink *log = &model->log;
+    if (!model->text_only && !plan->cached) {
+        log_write(log, BERTH_LOG_WARN,
+                  "running uncached: the budget of %.1f MiB is below the floor of %.1f MiB, every expert is read anew",
+                  (double)plan->budget_bytes / 1048576.0, (double)plan->floor_bytes / 1048576.0);
+    }
+    if (model->text_problem[0] != '\0') {
+        log_write(log, BERTH_LOG_WARN, "no text, token ids only: %s", model->text_problem);
+    }
+    if (!model->text_only && !model->engine.files[0].direct) {
+        log_write(log, BERTH_LOG_INFO, "%s is read through the page cache: its file system refuses direct reads",
+                  model->engine.files[0].path);
+    }
+    if (!model->locked) {
+        log_write(log, BERTH_LOG_INFO, "memory is not locked (the limit for this user is lower than the plan)");
+    }
+}
+
 berth_status model_open_hooked(const char *path, const berth_model_config *config, const struct os_hooks *hooks,
                                berth_model **out, berth_error *err)
 {
@@ -236,6 +258,7 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     os_prefault_code();
     model->open_ns = os_now_ns() - began;
     model->open_major_faults = os_major_faults();
+    say(model);
     *out = model;
     return BERTH_OK;
 }
