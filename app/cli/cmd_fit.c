@@ -46,7 +46,7 @@ static const struct arg_spec spec = {
 
 /* A change of options that would help, found by planning with it. */
 struct advice {
-    char option[48];
+    char option[96];
     uint64_t hard_floor_bytes;
     bool fits;
 };
@@ -137,7 +137,14 @@ static int find_advice(struct fit *fit)
         code = advise(fit, &one, option);
     }
     if (code == EXIT_OK && fit->advice_count > 1) {
-        code = advise(fit, &all, "all of these");
+        char together[96] = "";
+        size_t used = 0;
+        for (uint32_t i = 0; i < fit->advice_count && used < sizeof together; i++) {
+            int more =
+                snprintf(together + used, sizeof together - used, "%s%s", i > 0 ? " " : "", fit->advice[i].option);
+            used += more > 0 ? (size_t)more : 0;
+        }
+        code = advise(fit, &all, together);
     }
     return code;
 }
