@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the program needs beyond the public interface: looking into checkpoints, converting them, and measuring the
- * machine for the speed law. Not installed. Implemented in session/tool.c; the app includes this and berth.h, nothing
+ * machine for the speed law. Not installed. Implemented in session/tool*.c; the app includes this and berth.h, nothing
  * deeper.
  */
 #ifndef TOOL_H
@@ -131,5 +131,50 @@ typedef struct tool_measure {
 
 /* Takes and gives back its own memory. */
 berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err);
+
+/* ---- the documents' memory contract ------------------------------------------------------------------ */
+
+/* A Hugging Face directory (or its config.json alone) as the documents' contract sees it. */
+typedef struct tool_contract {
+    berth_fit_config config;
+    char path[512], name[256]; /* name: the directory's */
+    uint32_t files;            /* *.safetensors counted into weights_bytes; 0: only a configuration */
+    double weights_bytes;      /* sizes of those files, headers included */
+    double experts_bytes;      /* of tensors whose name contains ".experts." */
+    double switch_bytes;       /* of tensors whose name contains ".switch_mlp.": experts that the documents miss */
+    double sidecar_bytes;      /* optiq_vision.safetensors, never part of the weights */
+    void *region;              /* private: holds what config borrows */
+    uint64_t region_bytes;
+} tool_contract;
+
+/* Reads headers only. `path` is a directory or a config.json. *out must be closed. */
+berth_status tool_contract_open(const char *path, tool_contract *out, berth_error *err);
+void tool_contract_close(tool_contract *contract);
+
+/* ---- hardware ---------------------------------------------------------------------------------------- */
+
+enum { TOOL_HARDWARE_MEM_MAX = 6, TOOL_HARDWARE_TEXT_MAX = 96 };
+
+/* A machine or memory configuration that can be bought. */
+typedef struct tool_hardware {
+    const char *name;   /* "GeForce RTX 4090" */
+    const char *vendor; /* "NVIDIA"; "CPU" for memory configurations */
+    const char *kind; /* "unified", "desktop gpu", "laptop gpu", "workstation/server gpu", "datacenter gpu", "memory" */
+    uint32_t mem_count; /* 0: as much as one likes */
+    double mem_gb[TOOL_HARDWARE_MEM_MAX];
+    double bandwidth_gbs;
+} tool_hardware;
+
+/* The table that is built in. */
+const tool_hardware *tool_hardware_table(size_t *count);
+/* One line of a user's file, the same columns as tools/hardware.tsv; texts stay in `line`, which is cut up. False with
+ * BERTH_OK in *status: nothing on this line. */
+bool tool_hardware_line(char *line, tool_hardware *out, berth_status *status, berth_error *err);
+/* True when the row is called like this: upper and lower case alike, with or without the maker's name in front. */
+bool tool_hardware_is(const tool_hardware *row, const char *name);
+/* True when `text` occurs in name, vendor or kind. */
+bool tool_hardware_has(const tool_hardware *row, const char *text);
+/* Splits "M4 Pro 24GB" into the name and 24; 0 when it does not end in a size. */
+double tool_hardware_split(const char *text, char *name, size_t cap);
 
 #endif

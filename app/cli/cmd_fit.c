@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/fit_mlx.h"
 #include "cli/verbs.h"
 #include "common/engine.h"
 #include "common/plan_out.h"
@@ -14,6 +15,7 @@
 
 struct fit_options {
     struct model_options model;
+    struct mlx_options mlx;
     bool json;
 };
 
@@ -26,6 +28,7 @@ static const struct arg_option output_rows[] = {
 static const struct arg_group groups[] = {
     {"Plan", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
+    {"Other rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
     {"Output", output_rows, 1, 0},
 };
 
@@ -37,7 +40,8 @@ static const struct arg_spec spec = {
     .summary = "Show the memory plan of a model and whether it fits.",
     .details =
         "MODEL is a GGUF file (the first part of a split one) or a Hugging Face directory. Only headers are read.\n"
-        "Exit status: 0 fits, 3 does not fit, 1 failure, 2 usage.",
+        "With --engine mlx it is a Hugging Face directory, or a config.json and --weights-bytes.\n"
+        "Exit status: 0 fits, 3 does not fit, 1 failure or only a lower bound, 2 usage.",
     .positionals = positionals,
     .positionals_count = 1,
     .groups = groups,
@@ -203,12 +207,54 @@ static void print_json(const struct fit *fit)
     json_out_end(&json);
 }
 
+/* An option that the chosen rules do not know, NULL: none. */
+static const char *stray_option(const struct fit_options *options)
+{
+    const struct mlx_options *mlx = &options->mlx;
+    if (mlx->engine == FIT_ENGINE_MLX) {
+        return options->model.kv != BERTH_KV_DEFAULT ? "--kv" : mlx->filter != NULL && !mlx->matrix ? "--filter" : NULL;
+    }
+    return mlx->machine != NULL         ? "--machine"
+           : mlx->machines_file != NULL ? "--machines"
+           : mlx->ram_bytes > 0         ? "--ram"
+           : mlx->bandwidth != NULL     ? "--bandwidth"
+           : mlx->weights_bytes > 0     ? "--weights-bytes"
+           : mlx->experts_bytes > 0     ? "--experts-bytes"
+           : mlx->kv_quant != NULL      ? "--kv-quant"
+           : mlx->matrix                ? "--matrix"
+           : mlx->filter != NULL        ? "--filter"
+           : mlx->prompt_tokens > 0     ? "--prompt"
+           : mlx->max_tokens > 0        ? "--max-tokens"
+           : mlx->explain               ? "--explain"
+                                        : NULL;
+}
+
+static int run_mlx(struct fit_options *options)
+{
+    options->mlx.path = options->model.path;
+    options->mlx.budget_bytes = options->model.budget_bytes;
+    options->mlx.ctx_tokens = options->model.ctx_tokens;
+    options->mlx.chunk_tokens = options->model.chunk_tokens;
+    options->mlx.json = options->json;
+    return fit_mlx(&options->mlx);
+}
+
 static int run(int argc, char **argv)
 {
-    struct fit_options options = {0};
+    struct fit_options options = {.mlx.admission = BERTH_ADMISSION_CAP};
     int code;
     if (!report_args(&spec, argc, argv, &options, &code)) {
         return code;
+    }
+    const char *stray = stray_option(&options);
+    if (stray != NULL) {
+        return report_usage("fit", "%s goes with %s", stray,
+                            strcmp(stray, "--kv") == 0       ? "--engine berth; here it is --kv-quant"
+                            : strcmp(stray, "--filter") == 0 ? "--engine mlx --matrix"
+                                                             : "--engine mlx");
+    }
+    if (options.mlx.engine == FIT_ENGINE_MLX) {
+        return run_mlx(&options);
     }
     struct fit fit = {.options = &options.model};
     tool_checkpoint *checkpoint;

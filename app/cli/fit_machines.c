@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ * Machines for berth fit --engine mlx: by name, from a user's file, or this one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/fit_mlx.h"
+#include "common/report.h"
+#include "common/sizes.h"
+
+static const double gib = 1073741824.0;
+/* What a graphics card's driver, context and libraries were seen to take at most. */
+static const double card_reserve = 749.0 * 1048576.0;
+
+static void fill(struct mlx_machine *out, const tool_hardware *row, double mem_gb)
+{
+    bool card = strstr(row->kind, "gpu") != NULL;
+    *out = (struct mlx_machine){.basis = "table"};
+    out->machine.ram_bytes = mem_gb * gib;
+    out->machine.bandwidth_gbs = row->bandwidth_gbs;
+    out->has_budget = card;
+    out->budget_bytes = card ? (mem_gb * gib > card_reserve ? mem_gb * gib - card_reserve : 0) : 0;
+    snprintf(out->machine.name, sizeof out->machine.name, "%.48s %gGB", row->name, mem_gb);
+}
+
+/* ---- the user's file -------------------------------------------------------------------------------- */
+
+enum { LINE_MAX_BYTES = 512, FILE_ROWS_MAX = 4096 };
+
+typedef int row_fn(void *user, const tool_hardware *row);
+
+/* Rows of the file; 0 goes on. */
+static int each_file_row(const char *path, row_fn *fn, void *user)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return report_failure("fit", "cannot open the machines file '%s'", path);
+    }
+    char line[LINE_MAX_BYTES];
+    int code = EXIT_OK;
+    for (int number = 1; code == EXIT_OK && fgets(line, sizeof line, file) != NULL; number++) {
+        tool_hardware row;
+        berth_status status;
+        berth_error err;
+        if (number > FILE_ROWS_MAX || (strchr(line, '\n') == NULL && !feof(file))) {
+            code = report_failure("fit", "%s:%d: more than %d lines, or a line of more than %d bytes", path, number,
+                                  FILE_ROWS_MAX, LINE_MAX_BYTES - 2);
+        } else if (tool_hardware_line(line, &row, &status, &err)) {
+            code = fn(user, &row);
+        } else if (status != BERTH_OK) {
+            code = report_failure("fit", "%s:%d: %s", path, number, err.message);
+        }
+    }
+    fclose(file);
+    return code;
+}
+
+static int each_row(const struct mlx_options *options, row_fn *fn, void *user)
+{
+    size_t count;
+    const tool_hardware *rows = tool_hardware_table(&count);
+    int code = options->machines_file != NULL ? each_file_row(options->machines_file, fn, user) : EXIT_OK;
+    for (size_t i = 0; code == EXIT_OK && i < count; i++) {
+        code = fn(user, &rows[i]);
+    }
+    return code;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------ */
+
+struct walk {
+    const struct mlx_options *options;
+    mlx_machine_fn *fn;
+    void *user;
+    double own_ram;
+};
+
+static int walk_row(void *user, const tool_hardware *row)
+{
+    const struct walk *walk = user;
+    struct mlx_machine machine;
+    int code = EXIT_OK;
+    if (walk->options->filter != NULL && strcmp(walk->options->filter, "all") != 0 &&
+        !tool_hardware_has(row, walk->options->filter)) {
+        return EXIT_OK;
+    }
+    for (uint32_t i = 0; code == EXIT_OK && i < row->mem_count; i++) {
+        fill(&machine, row, row->mem_gb[i]);
+        code = walk->fn(walk->user, &machine, row->vendor);
+    }
+    if (row->mem_count == 0) {
+        fill(&machine, row, floor(walk->own_ram / gib * 10) / 10);
+        machine.machine.ram_bytes = walk->own_ram;
+        code = walk->fn(walk->user, &machine, row->vendor);
+    }
+    return code;
+}
+
+static int own_ram(const struct mlx_options *options, double *ram)
+{
+    berth_sku_machine own;
+    berth_error err;
+    if (options->ram_bytes > 0) {
+        *ram = (double)options->ram_bytes;
+        return EXIT_OK;
+    }
+    if (berth_sku_this_machine(0, &own, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    *ram = own.ram_bytes;
+    return EXIT_OK;
+}
+
+int mlx_each_machine(const struct mlx_options *options, mlx_machine_fn *fn, void *user)
+{
+    struct walk walk = {.options = options, .fn = fn, .user = user};
+    int code = own_ram(options, &walk.own_ram);
+    return code == EXIT_OK ? each_row(options, walk_row, &walk) : code;
+}
+
+/* ---- one of them ------------------------------------------------------------------------------------ */
+
+struct search {
+    const struct mlx_options *options;
+    struct mlx_machine *out;
+    const char *name;
+    double wanted_gb;
+    uint32_t exact, partial; /* rows that are called so, or only contain it */
+    char candidates[512];
+};
+
+static void note_candidate(struct search *search, const char *name)
+{
+    size_t used = strlen(search->candidates);
+    if (search->exact + search->partial <= 8 && used + strlen(name) + 3 < sizeof search->candidates) {
+        snprintf(search->candidates + used, sizeof search->candidates - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+}
+
+/* The memory to assume: what was asked, else the smallest that is sold. */
+static double memory_of(const struct search *search, const tool_hardware *row)
+{
+    if (search->wanted_gb > 0) {
+        return search->wanted_gb;
+    }
+    return row->mem_count > 0 ? row->mem_gb[0] : 0;
+}
+
+static int search_row(void *user, const tool_hardware *row)
+{
+    struct search *search = user;
+    bool exact = tool_hardware_is(row, search->name);
+    if (!exact && !tool_hardware_has(row, search->name)) {
+        return EXIT_OK;
+    }
+    if (exact && search->exact == 0) {
+        search->candidates[0] = '\0';
+        fill(search->out, row, memory_of(search, row));
+    } else if (!exact && search->exact == 0 && search->partial == 0) {
+        fill(search->out, row, memory_of(search, row));
+    }
+    search->exact += exact ? 1 : 0;
+    search->partial += exact ? 0 : 1;
+    if (exact || search->exact == 0) {
+        note_candidate(search, row->name);
+    }
+    return EXIT_OK;
+}
+
+static int find_named(const struct mlx_options *options, struct mlx_machine *out)
+{
+    char name[TOOL_HARDWARE_TEXT_MAX];
+    struct search search = {.options = options, .out = out, .name = name};
+    search.wanted_gb = tool_hardware_split(options->machine, name, sizeof name);
+    const berth_sku *sku = berth_sku_find(name);
+    if (sku != NULL) { /* the documents' own figure for a chip they know */
+        *out = (struct mlx_machine){.basis = "table"};
+        double gb = search.wanted_gb > 0 ? search.wanted_gb : sku->ram_gb[0];
+        out->machine.ram_bytes = gb * gib;
+        out->machine.bandwidth_gbs = sku->bandwidth_gbs;
+        snprintf(out->machine.name, sizeof out->machine.name, "%s %gGB", sku->chip, gb);
+        return EXIT_OK;
+    }
+    int code = each_row(options, search_row, &search);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    if (search.exact + search.partial == 0) {
+        return report_usage("fit",
+                            "no machine is called '%s' (--matrix --filter all lists them; --ram and --bandwidth "
+                            "describe one)",
+                            name);
+    }
+    if (search.exact == 0 && search.partial > 1) {
+        return report_usage("fit", "'%s' may be %s%s", name, search.candidates, search.partial > 8 ? ", ..." : "");
+    }
+    if (out->machine.ram_bytes == 0 && options->ram_bytes == 0) {
+        return report_usage("fit", "'%s' has no memory size of its own: add one (\"%s 64GB\", or --ram)", name, name);
+    }
+    return EXIT_OK;
+}
+
+int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
+{
+    double bandwidth = 0;
+    if (options->bandwidth != NULL && (!real_parse(options->bandwidth, &bandwidth) || bandwidth <= 0)) {
+        return report_usage("fit", "--bandwidth is '%s', but GB/s above 0 are wanted", options->bandwidth);
+    }
+    if (options->machine != NULL) {
+        int code = find_named(options, out);
+        if (code != EXIT_OK) {
+            return code;
+        }
+    } else {
+        berth_sku_chip chip;
+        berth_error err;
+        *out = (struct mlx_machine){.basis = "table"};
+        berth_sku_detect_chip(&chip);
+        if (options->ram_bytes > 0) {
+            out->machine.bandwidth_gbs = chip.bandwidth_gbs > 0 ? chip.bandwidth_gbs : BERTH_FIT_DEFAULT_BANDWIDTH_GBS;
+            snprintf(out->machine.name, sizeof out->machine.name, "a machine with this memory");
+        } else if (berth_sku_this_machine(0, &out->machine, &err) != BERTH_OK) {
+            return report_error("fit", &err);
+        }
+        out->basis = chip.bandwidth_gbs > 0 ? "table" : "default";
+    }
+    if (options->ram_bytes > 0) {
+        out->machine.ram_bytes = (double)options->ram_bytes;
+        out->has_budget = false;
+    }
+    if (bandwidth > 0) {
+        out->machine.bandwidth_gbs = bandwidth;
+        out->basis = "given";
+    }
+    return EXIT_OK;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * berth fit --engine mlx: the documents' memory contract. */
+#ifndef CLI_FIT_MLX_H
+#define CLI_FIT_MLX_H
+
+#include "common/args.h"
+#include "tool.h"
+
+enum fit_engine { FIT_ENGINE_BERTH = 0, FIT_ENGINE_MLX = 1 };
+
+struct mlx_options {
+    int engine, admission;
+    const char *machine, *bandwidth, *kv_quant, *machines_file, *filter;
+    uint64_t ram_bytes, weights_bytes, experts_bytes, prompt_tokens, max_tokens;
+    bool matrix, explain;
+    /* shared with the other engine */
+    const char *path;
+    uint64_t budget_bytes;
+    uint32_t ctx_tokens, chunk_tokens;
+    bool json;
+};
+
+extern const struct arg_option mlx_option_rows[];
+enum { MLX_OPTIONS = 14 };
+
+int fit_mlx(const struct mlx_options *options);
+
+/* One machine to assess. */
+struct mlx_machine {
+    berth_sku_machine machine;
+    const char *basis; /* where the bandwidth comes from */
+    bool has_budget;
+    double budget_bytes;
+};
+/* The machine that the options name. The exit code. */
+int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out);
+/* Calls fn for every row of the built-in table and of the user's file that the filter lets pass, once a memory size.
+ * The exit code. */
+typedef int mlx_machine_fn(void *user, const struct mlx_machine *machine, const char *vendor);
+int mlx_each_machine(const struct mlx_options *options, mlx_machine_fn *fn, void *user);
+
+#endif

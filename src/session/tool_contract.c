@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ * src/tool.h: a directory as the documents' contract sees it. Their registry adds up file sizes and looks at the names
+ * in safetensors headers; nothing is checked beyond what that needs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "memory/arena.h"
+#include "model/json.h"
+#include "os/file.h"
+#include "os/memory.h"
+#include "tool.h"
+
+enum {
+    HEADER_PREFIX = 8,
+    HEADER_MAX = 256 << 20,
+    REGION_BYTES = 512 << 20, /* address space: documents, the parsed configuration, and one header at a time */
+    PATH_MAX_BYTES = 1024,
+};
+
+static const char sidecar_name[] = "optiq_vision.safetensors";
+
+struct contract_read {
+    tool_contract *out;
+    struct arena arena;
+    char folder[PATH_MAX_BYTES];
+    berth_status status;
+    berth_error *err; /* never NULL */
+};
+
+static berth_status join(const char *folder, const char *name, char path[PATH_MAX_BYTES], berth_error *err)
+{
+    if (snprintf(path, PATH_MAX_BYTES, "%s/%s", folder, name) < PATH_MAX_BYTES) {
+        return BERTH_OK;
+    }
+    berth_status status = error_set(err, BERTH_ERR_LIMIT, "the path is longer than %d bytes", PATH_MAX_BYTES);
+    error_at_path(err, folder);
+    return status;
+}
+
+/* A whole file; absent and not `wanted`: stays empty. */
+static berth_status read_document(struct contract_read *read, const char *path, bool wanted, berth_text *out)
+{
+    bool is_directory;
+    uint64_t bytes;
+    berth_error ignored;
+    if (!wanted && os_path_info(path, &is_directory, &bytes, &ignored) == BERTH_ERR_NOT_FOUND) {
+        return BERTH_OK;
+    }
+    struct os_file file;
+    TRY(os_file_open(&file, path, false, NULL, read->err));
+    berth_status status = BERTH_OK;
+    char *text = NULL;
+    if (file.size_bytes > BERTH_FIT_DOCUMENT_MAX) {
+        status = error_set(read->err, BERTH_ERR_LIMIT, "the file has more than %zu bytes, the limit",
+                           BERTH_FIT_DOCUMENT_MAX);
+        error_at_path(read->err, path);
+    } else {
+        text = arena_take(&read->arena, file.size_bytes, 1, 0);
+        status = arena_check(&read->arena, path, read->err);
+    }
+    if (status == BERTH_OK) {
+        status = os_file_read(&file, 0, file.size_bytes, text, read->err);
+    }
+    if (status == BERTH_OK) {
+        *out = (berth_text){text, (size_t)file.size_bytes};
+    }
+    os_file_close(&file);
+    return status;
+}
+
+/* ---- weights ---------------------------------------------------------------------------------------- */
+
+static bool contains(struct str text, const char *part)
+{
+    size_t bytes = strlen(part);
+    for (size_t i = 0; i + bytes <= text.bytes; i++) {
+        if (memcmp(text.ptr + i, part, bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* end - begin of the tensor's "data_offsets", 0 when they make no sense. Leaves the parser behind the value. */
+static double tensor_bytes(struct json *json)
+{
+    double bytes = 0;
+    if (json->token.kind != JSON_OBJECT_BEGIN) {
+        json_skip(json);
+        return 0;
+    }
+    while (json_next(json) == JSON_KEY) {
+        bool offsets = json_token_is(&json->token, "data_offsets");
+        json_next(json);
+        struct json list = *json;
+        uint64_t begin;
+        uint64_t end;
+        if (offsets && list.token.kind == JSON_ARRAY_BEGIN && json_next(&list) == JSON_NUMBER &&
+            json_token_u64(&list.token, &begin) && json_next(&list) == JSON_NUMBER &&
+            json_token_u64(&list.token, &end) && end >= begin) {
+            bytes = (double)(end - begin);
+        }
+        if (!json_skip(json)) {
+            return 0;
+        }
+    }
+    return bytes;
+}
+
+static berth_status sum_experts(struct contract_read *read, struct str header, double file_bytes)
+{
+    struct json json;
+    double experts = 0;
+    double switched = 0;
+    json_begin(&json, header);
+    if (json_next(&json) != JSON_OBJECT_BEGIN) {
+        return error_set(read->err, BERTH_ERR_FORMAT, "the safetensors header is not a JSON object");
+    }
+    while (json_next(&json) == JSON_KEY) {
+        struct str name = json.token.raw;
+        json_next(&json);
+        double bytes = tensor_bytes(&json);
+        experts += contains(name, ".experts.") ? bytes : 0;
+        switched += contains(name, ".switch_mlp.") && !contains(name, ".experts.") ? bytes : 0;
+    }
+    if (json.token.kind != JSON_OBJECT_END) {
+        return json_fail(&json, NULL, read->err);
+    }
+    if (experts + switched > file_bytes) {
+        return error_set(read->err, BERTH_ERR_FORMAT, "the expert tensors of the header are bigger than the file");
+    }
+    read->out->experts_bytes += experts;
+    read->out->switch_bytes += switched;
+    return BERTH_OK;
+}
+
+static berth_status read_header(struct contract_read *read, const struct os_file *file)
+{
+    unsigned char prefix[HEADER_PREFIX];
+    if (file->size_bytes < HEADER_PREFIX) {
+        return BERTH_OK;
+    }
+    TRY(os_file_read(file, 0, HEADER_PREFIX, prefix, read->err));
+    uint64_t bytes = 0;
+    for (int i = HEADER_PREFIX - 1; i >= 0; i--) {
+        bytes = bytes << 8 | prefix[i];
+    }
+    if (bytes < 1 || bytes > HEADER_MAX || bytes > file->size_bytes - HEADER_PREFIX) {
+        return BERTH_OK; /* the documents count such a file's experts as none */
+    }
+    uint64_t mark = arena_mark(&read->arena);
+    char *text = arena_take(&read->arena, bytes, 1, 0);
+    TRY(arena_check(&read->arena, "the header", read->err));
+    TRY(os_file_read(file, HEADER_PREFIX, bytes, text, read->err));
+    TRY(sum_experts(read, (struct str){text, (size_t)bytes}, (double)file->size_bytes));
+    arena_rewind(&read->arena, mark);
+    return BERTH_OK;
+}
+
+static berth_status count_file(struct contract_read *read, const char *name)
+{
+    char path[PATH_MAX_BYTES];
+    TRY(join(read->folder, name, path, read->err));
+    if (strcmp(name, sidecar_name) == 0) {
+        bool is_directory;
+        uint64_t bytes;
+        TRY(os_path_info(path, &is_directory, &bytes, read->err));
+        read->out->sidecar_bytes = (double)bytes;
+        read->out->config.has_vision_sidecar = true;
+        return BERTH_OK;
+    }
+    struct os_file file;
+    TRY(os_file_open(&file, path, false, NULL, read->err));
+    berth_status status = read_header(read, &file);
+    if (status != BERTH_OK && read->err->path[0] == '\0') {
+        error_at_path(read->err, path);
+    }
+    read->out->weights_bytes += (double)file.size_bytes;
+    read->out->files++;
+    os_file_close(&file);
+    return status;
+}
+
+static bool each_name(void *user, const char *name)
+{
+    struct contract_read *read = user;
+    if (str_ends(str_from(name), STR(".safetensors"))) {
+        read->status = count_file(read, name);
+    }
+    return read->status == BERTH_OK;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------- */
+
+static berth_status read_config(struct contract_read *read, const char *config_path)
+{
+    char path[PATH_MAX_BYTES];
+    berth_fit_source source = BERTH_FIT_SOURCE_INIT;
+    TRY(read_document(read, config_path, true, &source.config_json));
+    TRY(join(read->folder, "kv_config.json", path, read->err));
+    TRY(read_document(read, path, false, &source.kv_config_json));
+    TRY(join(read->folder, "generation_config.json", path, read->err));
+    TRY(read_document(read, path, false, &source.generation_config_json));
+    size_t bytes = berth_fit_config_bytes(&source);
+    void *memory = arena_take(&read->arena, bytes, 1, 0);
+    TRY(arena_check(&read->arena, "the configuration", read->err));
+    berth_status status = berth_fit_config_parse(&source, memory, bytes, &read->out->config, read->err);
+    if (status != BERTH_OK && read->err->path[0] == '\0') {
+        error_at_path(read->err, config_path);
+    } else if (status != BERTH_OK && strchr(read->err->path, '/') == NULL) {
+        char name[sizeof read->err->path]; /* a document's bare name */
+        snprintf(name, sizeof name, "%s", read->err->path);
+        if (strcmp(name, "config.json") == 0 || join(read->folder, name, path, NULL) != BERTH_OK) {
+            snprintf(path, sizeof path, "%s", config_path);
+        }
+        error_at_path(read->err, path);
+    }
+    return status;
+}
+
+/* Where config.json lies, and the directory around it. */
+static berth_status find_config(struct contract_read *read, const char *path, char config_path[PATH_MAX_BYTES],
+                                bool *is_directory)
+{
+    uint64_t bytes;
+    TRY(os_path_info(path, is_directory, &bytes, read->err));
+    if (*is_directory) {
+        snprintf(read->folder, sizeof read->folder, "%s", path);
+        return join(path, "config.json", config_path, read->err);
+    }
+    if (!str_ends(str_from(path), STR(".json"))) {
+        berth_status status =
+            error_set(read->err, BERTH_ERR_UNSUPPORTED,
+                      "these rules need a Hugging Face directory or a config.json, and this is neither");
+        error_at_path(read->err, path);
+        return status;
+    }
+    const char *slash = strrchr(path, '/');
+    snprintf(read->folder, sizeof read->folder, "%.*s", slash != NULL ? (int)(slash - path) : 1,
+             slash != NULL ? path : ".");
+    snprintf(config_path, PATH_MAX_BYTES, "%s", path);
+    return BERTH_OK;
+}
+
+static void name_of(const char *folder, char name[256])
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && folder[start - 1] != '/') {
+        start--;
+    }
+    snprintf(name, 256, "%.*s", (int)(end - start), folder + start);
+}
+
+static berth_status read_all(struct contract_read *read, const char *path)
+{
+    char config_path[PATH_MAX_BYTES];
+    bool is_directory;
+    if (strlen(path) >= sizeof read->out->path) {
+        return error_set(read->err, BERTH_ERR_LIMIT, "the path is longer than %zu bytes", sizeof read->out->path - 1);
+    }
+    TRY(find_config(read, path, config_path, &is_directory));
+    TRY(read_config(read, config_path));
+    snprintf(read->out->path, sizeof read->out->path, "%s", path);
+    name_of(read->folder, read->out->name);
+    if (is_directory) {
+        TRY(os_directory_each(path, each_name, read, read->err));
+    }
+    return read->status;
+}
+
+berth_status tool_contract_open(const char *path, tool_contract *out, berth_error *err)
+{
+    berth_error own;
+    struct contract_read read = {.out = out, .status = BERTH_OK, .err = err != NULL ? err : &own};
+    *out = (tool_contract){.region_bytes = REGION_BYTES};
+    TRY(os_reserve(NULL, REGION_BYTES, false, &out->region, read.err));
+    arena_carve(&read.arena, out->region, REGION_BYTES);
+    berth_status status = read_all(&read, path);
+    if (status != BERTH_OK) {
+        tool_contract_close(out);
+    }
+    return status;
+}
+
+void tool_contract_close(tool_contract *contract)
+{
+    if (contract->region != NULL) {
+        os_release(contract->region, contract->region_bytes);
+        contract->region = NULL;
+    }
+}
