@@ -306,8 +306,9 @@ static int run(int argc, char **argv)
         !l.options.json) {
         return report_usage("logits", "nothing to do: give -o, --hash, --routes, --greedy or --json");
     }
-    code = l.options.ids != NULL ? input_ids("logits", l.options.ids, &l.ids)
-                                 : input_ids_file("logits", l.options.ids_file, &l.ids);
+    uint64_t most = input_most(l.options.model.budget_bytes);
+    code = l.options.ids != NULL ? input_ids("logits", l.options.ids, most, &l.ids)
+                                 : input_ids_file("logits", l.options.ids_file, most, &l.ids);
     if (code == EXIT_OK) {
         host_catch_interrupts();
         code = with_inputs(&l);

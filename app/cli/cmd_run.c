@@ -136,16 +136,17 @@ static int check_options(const struct run_options *o)
 static int read_prompt(struct run *run)
 {
     const struct run_options *o = &run->options;
+    uint64_t most = input_most(o->model.budget_bytes);
     if (o->ids != NULL) {
-        return input_ids("run", o->ids, &run->given);
+        return input_ids("run", o->ids, most, &run->given);
     }
     if (o->ids_file != NULL) {
-        return input_ids_file("run", o->ids_file, &run->given);
+        return input_ids_file("run", o->ids_file, most, &run->given);
     }
     if (o->prompt != NULL) {
         run->text = str_from(o->prompt);
     } else {
-        int code = input_stdin("run", &run->typed, &run->text.bytes);
+        int code = input_stdin("run", most, &run->typed, &run->text.bytes);
         if (code != EXIT_OK) {
             return code;
         }

@@ -201,7 +201,7 @@ static int read_input(struct tokenize *t)
         return report_usage("tokenize", "-p and --ids exclude each other");
     }
     if (o->ids != NULL) {
-        return input_ids("tokenize", o->ids, &t->ids);
+        return input_ids("tokenize", o->ids, input_most(0), &t->ids);
     }
     if (o->prompt != NULL) {
         t->text = str_from(o->prompt);
@@ -209,7 +209,7 @@ static int read_input(struct tokenize *t)
         if (host_is_terminal(HOST_STDIN)) {
             return report_usage("tokenize", "no text: give -p TEXT or --ids LIST, or pipe text in");
         }
-        int code = input_stdin("tokenize", &t->typed, &t->text.bytes);
+        int code = input_stdin("tokenize", input_most(0), &t->typed, &t->text.bytes);
         if (code != EXIT_OK) {
             return code;
         }

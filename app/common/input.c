@@ -20,7 +20,17 @@ static bool grow(void **memory, size_t *cap, size_t item_bytes)
     return true;
 }
 
-int input_stdin(const char *verb, char **text, size_t *bytes)
+uint64_t input_most(uint64_t budget_bytes)
+{
+    /* Buffers double as they grow, so up to three times this is held for a moment. */
+    uint64_t part = budget_bytes / 8;
+    if (budget_bytes == 0 || part > INPUT_BYTES_MAX) {
+        return INPUT_BYTES_MAX;
+    }
+    return part > INPUT_BYTES_LEAST ? part : INPUT_BYTES_LEAST;
+}
+
+int input_stdin(const char *verb, uint64_t most_bytes, char **text, size_t *bytes)
 {
     void *memory = NULL;
     size_t cap = 0;
@@ -31,10 +41,11 @@ int input_stdin(const char *verb, char **text, size_t *bytes)
             return report_failure(verb, "the system has no memory for the prompt");
         }
         used += fread((char *)memory + used, 1, cap - used, stdin);
-        if (ferror(stdin) || used > INPUT_TEXT_MAX) {
+        if (ferror(stdin) || used > most_bytes) {
             free(memory);
-            return used > INPUT_TEXT_MAX
-                       ? report_failure(verb, "standard input holds more than %d MiB", INPUT_TEXT_MAX >> 20)
+            return used > most_bytes
+                       ? report_failure(verb, "standard input holds more than %llu bytes, too many for this budget",
+                                        (unsigned long long)most_bytes)
                        : report_failure(verb, "standard input could not be read: %s", strerror(errno));
         }
     }
@@ -49,6 +60,7 @@ struct id_reader {
     const char *verb, *what; /* what: "--ids" or a file name */
     struct id_list *out;
     size_t cap;
+    uint64_t most;
     uint64_t value;
     bool in_number, comma; /* comma: one was read and wants an id after it */
     uint64_t at;           /* characters so far */
@@ -63,8 +75,9 @@ static int bad_id(const struct id_reader *reader, const char *why)
 static int keep_id(struct id_reader *reader)
 {
     struct id_list *out = reader->out;
-    if (out->count == INPUT_IDS_MAX) {
-        return report_usage(reader->verb, "%s: more than %d ids", reader->what, INPUT_IDS_MAX);
+    if (out->count == reader->most) {
+        return report_failure(reader->verb, "%s: more than %llu ids, too many for this budget", reader->what,
+                              (unsigned long long)reader->most);
     }
     void *memory = out->ids;
     if (out->count == reader->cap) {
@@ -129,10 +142,10 @@ static int clean_up(struct id_list *out, int code)
     return code;
 }
 
-int input_ids(const char *verb, const char *text, struct id_list *out)
+int input_ids(const char *verb, const char *text, uint64_t most_bytes, struct id_list *out)
 {
     *out = (struct id_list){0};
-    struct id_reader reader = {.verb = verb, .what = "--ids", .out = out};
+    struct id_reader reader = {.verb = verb, .what = "--ids", .out = out, .most = most_bytes / sizeof(int32_t)};
     int code = EXIT_OK;
     for (; *text != '\0' && code == EXIT_OK; text++) {
         code = take_char(&reader, *text);
@@ -140,14 +153,14 @@ int input_ids(const char *verb, const char *text, struct id_list *out)
     return clean_up(out, code == EXIT_OK ? finish_ids(&reader) : code);
 }
 
-int input_ids_file(const char *verb, const char *path, struct id_list *out)
+int input_ids_file(const char *verb, const char *path, uint64_t most_bytes, struct id_list *out)
 {
     *out = (struct id_list){0};
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         return report_failure(verb, "%s: %s", path, strerror(errno));
     }
-    struct id_reader reader = {.verb = verb, .what = path, .out = out};
+    struct id_reader reader = {.verb = verb, .what = path, .out = out, .most = most_bytes / sizeof(int32_t)};
     int code = EXIT_OK;
     for (int c; code == EXIT_OK && (c = fgetc(file)) != EOF;) {
         code = take_char(&reader, c);

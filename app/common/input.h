@@ -7,10 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INPUT_TEXT_MAX = 64 << 20, INPUT_IDS_MAX = 1 << 24 };
+enum { INPUT_BYTES_LEAST = 64 << 10, INPUT_BYTES_MAX = 64 << 20 };
+
+/* The most bytes of input that a process of this budget may hold before its plan is made; 0: no budget given. */
+uint64_t input_most(uint64_t budget_bytes);
 
 /* Reads standard input to its end. *text is the caller's to free(). The exit code. */
-int input_stdin(const char *verb, char **text, size_t *bytes);
+int input_stdin(const char *verb, uint64_t most_bytes, char **text, size_t *bytes);
 
 struct id_list {
     int32_t *ids; /* free() */
@@ -18,7 +21,7 @@ struct id_list {
 };
 
 /* Decimal ids separated by commas or white space: "1,2,3". At least one. The exit code. */
-int input_ids(const char *verb, const char *text, struct id_list *out);
-int input_ids_file(const char *verb, const char *path, struct id_list *out);
+int input_ids(const char *verb, const char *text, uint64_t most_bytes, struct id_list *out);
+int input_ids_file(const char *verb, const char *path, uint64_t most_bytes, struct id_list *out);
 
 #endif

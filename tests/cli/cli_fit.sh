@@ -62,6 +62,8 @@ want_value plan.cached false
 want_err 'warning: below the floor'
 go logits "$model" --ids 1,2,3 --hash --budget $((hard - 1))
 want_code 3
+go run "$model" --ids 1,2,3,4,5,6,7,8,9 --budget 1
+want_code 3
 go logits "$model" --ids 1,2,3 --hash --budget "$hard"
 want_code 0
 

@@ -129,4 +129,9 @@ head -c 20000 "$model" | od -An -tx1 | "$berth" run "$model" --ctx 128 >"$work/o
 code=$?
 want_code 1
 want_err 'raise --ctx'
+# Nor is more read than the budget can hold.
+head -c 9000000 /dev/zero | tr '\0' x | "$berth" run "$model" --budget 64MiB >"$work/out" 2>"$work/err"
+code=$?
+want_code 1
+want_err 'too many for this budget'
 finish
