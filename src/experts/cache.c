@@ -211,6 +211,12 @@ berth_status cache_layout_with(struct arena *tables, struct arena *slots, const 
                          parts.policy->name);
     }
     struct cache *cache = ARENA_NEW(tables, struct cache, 1);
+    size_t text_bytes = strlen(parts.view.options) + 1;
+    char *text = ARENA_NEW(tables, char, text_bytes);
+    if (text != NULL) {
+        memcpy(text, parts.view.options, text_bytes);
+        parts.view.options = text;
+    }
     take_tables(tables, catalog, counts, &parts);
     for (uint32_t c = 0; c < catalog->classes_count; c++) {
         parts.pools[c].base = arena_take(slots, counts->count[c], catalog->classes[c].slot_bytes, OS_PAGE_BYTES);
@@ -652,6 +658,27 @@ void cache_set_prior(struct cache *cache, uint32_t layer, const float *shares)
 uint32_t cache_free_slots(const struct cache *cache, uint32_t layer)
 {
     return cache->pools[cache->layer_pool[layer]].free_count;
+}
+
+uint32_t cache_pool(const struct cache *cache, uint32_t layer)
+{
+    return cache->layer_pool[layer];
+}
+
+uint64_t cache_working_bytes(const struct cache *cache)
+{
+    uint64_t slots = cache->policy->working != NULL ? cache->policy->working(cache->policy_state) : 0;
+    return slots * cache->pools[cache->layer_pool[0]].slot_bytes;
+}
+
+uint32_t cache_in_file_order(const struct cache *cache, uint32_t layer, uint32_t rank)
+{
+    const uint16_t *ranks = cache->file_rank + (uint64_t)layer * cache->catalog->experts;
+    uint32_t expert = 0;
+    while (expert + 1 < cache->catalog->experts && ranks[expert] != rank) {
+        expert++;
+    }
+    return expert;
 }
 
 /* Slots of the layer's pool that must stay unpinned: every layer's floor, or one layer's set where all share. */

@@ -62,8 +62,8 @@ berth_status cache_layout(struct arena *tables, struct arena *slots, const struc
                           const struct slot_counts *counts, const char *policy, struct io *io, struct cache **out,
                           berth_error *err);
 
-/* The same with more to say. `options` is borrowed for the call, its strings and future for the cache's life. io NULL:
- * nothing is read, for replays. */
+/* The same with more to say. `options` and its strings are borrowed for the call, its future for the cache's life. io
+ * NULL: nothing is read, for replays. */
 berth_status cache_layout_with(struct arena *tables, struct arena *slots, const struct catalog *catalog,
                                const struct slot_counts *counts, const struct cache_options *options, struct io *io,
                                struct cache **out, berth_error *err);
@@ -83,6 +83,12 @@ berth_status cache_preload(struct cache *cache, uint32_t layer, const uint16_t *
 void cache_unpin(struct cache *cache, uint32_t layer, uint32_t expert);
 /* Free slots that a layer could use. */
 uint32_t cache_free_slots(const struct cache *cache, uint32_t layer);
+/* The pool (class of slots) that a layer uses. */
+uint32_t cache_pool(const struct cache *cache, uint32_t layer);
+/* Bytes of the slots that the policy keeps free between visits. */
+uint64_t cache_working_bytes(const struct cache *cache);
+/* The expert at a place in the layer's file order. */
+uint32_t cache_in_file_order(const struct cache *cache, uint32_t layer, uint32_t rank);
 
 /* Starts a visit. experts[] are unique, count <= catalog->experts; their order matters to the seed policy only. Only
  * one visit at a time. */

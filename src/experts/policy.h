@@ -81,6 +81,8 @@ struct policy_row {
     /* After a visit of `layer`: a slot of its pool to give back, asked until SLOT_NONE. For policies that keep slots
      * free between visits. NULL: never. */
     uint32_t (*settle)(void *state, uint32_t layer);
+    /* How many slots of each pool it keeps free. NULL: none. */
+    uint64_t (*working)(const void *state);
     bool replay_only; /* needs view->future */
 };
 

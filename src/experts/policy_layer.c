@@ -23,7 +23,9 @@ struct banks {
 static berth_status banks_layout(struct arena *tables, const struct policy_view *view, bool seed, void **state,
                                  berth_error *err)
 {
-    static const char *const keys[] = {"working", "cap", NULL};
+    static const char *const keys[] = {"working", "cap",         "autopin",      "repin",     "limit",
+                                       "share",   "min-history", "full-history", "min-bytes", NULL};
+    static const char *const layer_keys[] = {"working", "cap", NULL};
     uint64_t cells = (uint64_t)view->catalog->layers * view->catalog->experts;
     struct banks *banks = ARENA_NEW(tables, struct banks, 1);
     struct banks parts = {.view = view, .seed = seed};
@@ -34,7 +36,7 @@ static berth_status banks_layout(struct arena *tables, const struct policy_view 
     uint64_t least = view->catalog->top_k;
     parts.working = seed ? (spare < SEED_WORKING_SLOTS ? spare : SEED_WORKING_SLOTS) : 0;
     parts.working = seed && parts.working < least ? least : parts.working;
-    TRY(policy_check_options(view->options, keys, err));
+    TRY(policy_check_options(view->options, seed ? keys : layer_keys, err)); /* pins: residency.c */
     TRY(policy_option(view->options, "working", &parts.working, err));
     TRY(policy_option(view->options, "cap", &parts.cap, err));
     slot_lists_layout(tables, view, &parts.lists);
@@ -185,6 +187,12 @@ static uint32_t banks_settle(void *state, uint32_t layer)
     return drop;
 }
 
+static uint64_t banks_working(const void *state)
+{
+    const struct banks *banks = state;
+    return banks->working;
+}
+
 const struct policy_row policy_layer_lru = {.name = "layer-lru",
                                             .layout = layer_layout,
                                             .visit = banks_visit,
@@ -192,7 +200,8 @@ const struct policy_row policy_layer_lru = {.name = "layer-lru",
                                             .insert = banks_insert,
                                             .remove = banks_remove,
                                             .victim = banks_victim,
-                                            .settle = banks_settle};
+                                            .settle = banks_settle,
+                                            .working = banks_working};
 
 const struct policy_row policy_seed = {.name = "seed",
                                        .layout = seed_layout,
@@ -201,4 +210,5 @@ const struct policy_row policy_seed = {.name = "seed",
                                        .insert = banks_insert,
                                        .remove = banks_remove,
                                        .victim = banks_victim,
-                                       .settle = banks_settle};
+                                       .settle = banks_settle,
+                                       .working = banks_working};

@@ -29,7 +29,7 @@ static berth_status check_layers(const struct usage_config *config, berth_error 
     return BERTH_OK;
 }
 
-static berth_status check_config(const struct usage_config *config, berth_error *err)
+static berth_status check_config(const struct usage_config *config, bool measuring, berth_error *err)
 {
     if (config->path == NULL || config->path[0] == '\0') {
         return error_set(err, BERTH_ERR_ARGUMENT, "expert usage path must not be empty");
@@ -47,7 +47,7 @@ static berth_status check_config(const struct usage_config *config, berth_error 
     if (!(config->half_life_tokens >= 0.0) || config->half_life_tokens > 1e15) {
         return error_set(err, BERTH_ERR_ARGUMENT, "expert usage half life must be 0 or more tokens");
     }
-    return check_layers(config, err);
+    return measuring && config->layers == NULL && config->layers_count > 0 ? BERTH_OK : check_layers(config, err);
 }
 
 static void fill(struct usage *usage, const struct usage_config *config)
@@ -73,7 +73,7 @@ static void fill(struct usage *usage, const struct usage_config *config)
 
 berth_status usage_layout(struct arena *arena, const struct usage_config *config, struct usage **out, berth_error *err)
 {
-    TRY(check_config(config, err));
+    TRY(check_config(config, arena_is_measuring(arena), err));
     struct usage parts = {.layers_count = config->layers_count, .experts = (uint32_t)config->experts};
     parts.cells = (uint64_t)config->layers_count * config->experts; /* both fit 32 bits */
     struct usage *usage = ARENA_NEW(arena, struct usage, 1);

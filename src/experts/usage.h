@@ -38,7 +38,8 @@ struct usage_config {
     double half_life_tokens; /* counts halve every so many tokens, when they are saved; 0: never */
 };
 
-/* Checks the configuration and takes the tables. When measuring, *out is NULL. Reads nothing: usage_load(). */
+/* Checks the configuration and takes the tables. When measuring, *out is NULL and `layers` may be NULL too. Reads
+ * nothing: usage_load(). */
 berth_status usage_layout(struct arena *arena, const struct usage_config *config, struct usage **out, berth_error *err);
 
 /* ---- recording -------------------------------------------------------------------------------------- */
@@ -141,6 +142,7 @@ struct usage_turn {
     int64_t limit;                /* 4 in the documents */
     struct usage_candidate *work; /* [pins_count]; the candidates in order of gain afterwards */
     uint32_t candidates, applied; /* out */
+    bool no_save;                 /* the caller saves */
     /* Makes the hot expert resident and gives up the cold one. A failure ends the turn. NULL: nothing to do. */
     berth_status (*swap)(void *user, const struct usage_candidate *candidate, berth_error *err);
     void *user;

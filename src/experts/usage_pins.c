@@ -177,7 +177,7 @@ berth_status usage_turn_end(struct usage *usage, struct usage_turn *turn, berth_
         turn->applied++;
     }
     usage_decay_heat(usage);
-    return usage_flush(usage, err);
+    return turn->no_save ? BERTH_OK : usage_flush(usage, err);
 }
 
 /* ---- AUTOPIN ---------------------------------------------------------------------------------------- */
