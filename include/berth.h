@@ -117,6 +117,13 @@ typedef void berth_log_fn(void *user, berth_log_level level, const char *text);
 /* Called while a model opens. Returning false cancels (BERTH_ERR_CANCELLED). */
 typedef bool berth_progress_fn(void *user, const char *what, uint64_t done_bytes, uint64_t total_bytes);
 
+/* The usage ledger learns which experts are used; the next start is warm. */
+typedef enum berth_ledger_use {
+    BERTH_LEDGER_OFF = 0, /* neither read nor written */
+    BERTH_LEDGER_ON = 1,
+    BERTH_LEDGER_READ = 2 /* learn from it, never write it */
+} berth_ledger_use;
+
 typedef struct berth_model_config {
     size_t struct_size;
     uint64_t budget_bytes; /* hard ceiling of the whole process; 0: auto (see berth_budget) */
@@ -129,12 +136,19 @@ typedef struct berth_model_config {
     berth_kv_type kv_type; /* default f16 */
     berth_isa isa;
     berth_open_mode mode;
-    const char *policy;    /* eviction policy row; NULL: "lru" */
+    const char *policy;    /* eviction policy: "NAME" or "NAME:key=value,..." (docs/ledger.md); NULL: the default */
     const char *io_engine; /* I/O row: "pread", "uring", "buffered"; NULL: "pread", else "buffered" */
     berth_log_fn *log;
     void *log_user;
     berth_progress_fn *progress;
     void *progress_user;
+    /* What is kept in memory (docs/ledger.md): */
+    berth_ledger_use ledger;        /* default: none */
+    const char *ledger_path;        /* NULL: DIR/.coli_usage, FILE.coli_usage */
+    const char *state_dir;          /* where the ledgers of directories that cannot be written go; NULL: nowhere */
+    double ledger_half_life_tokens; /* its counts halve every so many tokens; 0: never */
+    const char *pins;               /* experts that always stay: "LAYER:EXPERT,..."; NULL: none */
+    const char *record_routes;      /* every routing decision goes to this file (docs/routes.md); NULL: nowhere */
 } berth_model_config;
 #define BERTH_MODEL_CONFIG_INIT ((berth_model_config){.struct_size = sizeof(berth_model_config)})
 
@@ -293,6 +307,27 @@ BERTH_API berth_status berth_session_truncate(berth_session *session, uint32_t l
 /* Asks a running eval to stop at the next layer. May be called from any thread or a signal handler. */
 BERTH_API void berth_session_cancel(berth_session *session);
 
+/* The end of a turn (after an answer): saves the ledger; with the seed policy, first swaps pins that have gone cold. */
+typedef struct berth_turn {
+    size_t struct_size;
+    uint32_t candidates, swaps;
+    bool saved;
+} berth_turn;
+#define BERTH_TURN_INIT ((berth_turn){.struct_size = sizeof(berth_turn)})
+/* turn may be NULL. BERTH_ERR_STATE: the ledger's file was refused; everything else went on. */
+BERTH_API berth_status berth_session_turn_end(berth_session *session, berth_turn *turn, berth_error *err);
+
+/* Fills free slots with the experts that the ledger says are used most, in file order, for at most max_ns; goes on
+ * where the last call stopped. The first eval ends it for good; berth_session_cancel() ends one call. warm may be NULL.
+ */
+typedef struct berth_warm {
+    size_t struct_size;
+    uint64_t experts, read_bytes, ns;
+    bool complete; /* nothing is left to do */
+} berth_warm;
+#define BERTH_WARM_INIT ((berth_warm){.struct_size = sizeof(berth_warm)})
+BERTH_API berth_status berth_model_warm(berth_model *model, uint64_t max_ns, berth_warm *warm, berth_error *err);
+
 typedef struct berth_stats {
     size_t struct_size;
     uint64_t prefill_tokens, decode_tokens;
@@ -307,6 +342,9 @@ typedef struct berth_stats {
     uint64_t slots_used, slots_count;
     uint64_t major_faults; /* pages the process had to read from disk since the model opened */
     bool direct_io, memory_locked;
+    uint64_t pinned_slots;
+    uint64_t warm_experts, warm_read_bytes; /* pins and warm start: not among the reads above */
+    uint64_t policy_ns;                     /* deciding what stays in memory */
 } berth_stats;
 #define BERTH_STATS_INIT ((berth_stats){.struct_size = sizeof(berth_stats)})
 BERTH_API berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats);

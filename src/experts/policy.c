@@ -32,6 +32,11 @@ berth_status policy_find(const char *name, const struct policy_row **out, const 
     return status;
 }
 
+const char *policy_default_name(void)
+{
+    return rows[0]->name;
+}
+
 /* ---- options -------------------------------------------------------------------------------------------- */
 
 /* The next "key=value" of *at. False at the end. */

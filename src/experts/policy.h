@@ -92,6 +92,7 @@ extern const struct policy_row policy_lru, policy_next_use, policy_lfru, policy_
 /* `name` is "NAME" or "NAME:key=value,..."; NULL: the default. *options (may be NULL) is what follows the colon, or "".
  * BERTH_ERR_ARGUMENT lists the names. */
 berth_status policy_find(const char *name, const struct policy_row **out, const char **options, berth_error *err);
+const char *policy_default_name(void);
 /* The value of a whole-number option; `value` keeps what it held when the option is not given. */
 berth_status policy_option(const char *options, const char *key, uint64_t *value, berth_error *err);
 /* Refuses options that are not among `keys` (NULL ends the list). */

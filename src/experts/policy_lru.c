@@ -24,6 +24,8 @@ struct lru {
 
 static berth_status lru_layout(struct arena *tables, const struct policy_view *view, void **state, berth_error *err)
 {
+    static const char *const no_keys[] = {NULL};
+    TRY(policy_check_options(view->options, no_keys, err));
     struct lru *lru = ARENA_NEW(tables, struct lru, 1);
     struct link *links = ARENA_NEW(tables, struct link, view->slots_count);
     struct ends *ends = ARENA_NEW(tables, struct ends, view->catalog->layers);

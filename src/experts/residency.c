@@ -61,8 +61,15 @@ static berth_status seed_options(struct residency *out, const char *options, ber
     return BERTH_OK;
 }
 
-static berth_status layout_ledger(struct arena *tables, const struct residency_config *config, struct residency *out,
-                                  berth_error *err)
+static void on_warning(void *user, const char *message)
+{
+    const struct residency *residency = user;
+    log_write(&residency->log, BERTH_LOG_WARN, "%s", message);
+}
+
+/* `home` is where *out will be; NULL when measuring. */
+static berth_status layout_ledger(struct arena *tables, const struct residency_config *config, struct residency *home,
+                                  struct residency *out, berth_error *err)
 {
     const struct catalog *catalog = out->catalog;
     uint64_t cells = (uint64_t)catalog->layers * catalog->experts;
@@ -70,6 +77,8 @@ static berth_status layout_ledger(struct arena *tables, const struct residency_c
     usage.layers = config->layers;
     usage.layers_count = catalog->layers;
     usage.experts = catalog->experts;
+    usage.warn = on_warning;
+    usage.warn_user = home;
     TRY(usage_layout(tables, &usage, &out->usage, err));
     out->prior = ARENA_NEW(tables, float, cells);
     out->ranks = ARENA_NEW(tables, struct usage_count, cells);
@@ -95,7 +104,7 @@ berth_status residency_layout(struct arena *tables, const struct catalog *catalo
     parts.layers = ARENA_NEW(tables, int64_t, catalog->layers);
     parts.list = ARENA_NEW(tables, uint16_t, catalog->experts);
     if (config->ledger) {
-        TRY(layout_ledger(tables, config, &parts, err));
+        TRY(layout_ledger(tables, config, residency, &parts, err));
     }
     parts.has_recorder = config->record != NULL;
     if (parts.has_recorder) {

@@ -28,11 +28,44 @@ static berth_status layout_text(struct arena *arena, struct spec *spec, struct e
     return text_layout(arena, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &out->text, err);
 }
 
+/* Ledgers of another model must not be taken for this one's. */
+static uint64_t model_fingerprint(const struct spec *spec)
+{
+    const struct hparams *h = &spec->hparams;
+    const uint32_t shape[] = {h->layers, h->moe_layers, h->hidden,   h->experts,  h->top_k,
+                              h->vocab,  h->heads,      h->kv_heads, h->head_dim, h->expert_ffn};
+    uint64_t hash = hash_bytes(HASH_SEED, spec->family->name, strlen(spec->family->name));
+    return hash_bytes(hash, shape, sizeof shape);
+}
+
+static berth_status layout_residency(struct arena *tables, struct spec *spec, const struct engine_dims *dims,
+                                     const struct catalog *catalog, struct engine *out, berth_error *err)
+{
+    const struct hparams *h = &spec->hparams;
+    struct residency_config config = dims->residency;
+    int64_t *layers = ARENA_NEW(tables, int64_t, h->moe_layers);
+    uint32_t moe = 0;
+    for (uint32_t layer = 0; layers != NULL && layer < h->layers; layer++) {
+        if (h->layer_moe[layer] != 0) {
+            layers[moe++] = layer;
+        }
+    }
+    config.layers = layers;
+    config.policy = dims->policy;
+    config.slots = &dims->slots;
+    config.usage.path = config.usage.path != NULL ? config.usage.path : "planned";
+    config.usage.model_layers = h->layers;
+    config.usage.engine = spec->family->hf_model_type;
+    config.usage.fingerprint = model_fingerprint(spec);
+    return residency_layout(tables, catalog, &config, &out->residency, err);
+}
+
 static berth_status layout_experts(struct arena lines[BERTH_LINE_COUNT], struct spec *spec,
                                    const struct engine_dims *dims, struct engine *out, berth_error *err)
 {
     struct arena *tables = &lines[BERTH_LINE_TABLES];
     out->cache = NULL;
+    out->residency = NULL;
     out->formats = NULL;
     if (spec->hparams.moe_layers == 0) {
         return BERTH_OK;
@@ -44,8 +77,8 @@ static berth_status layout_experts(struct arena lines[BERTH_LINE_COUNT], struct 
     TRY(expert_catalog(tables, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel,
                        measuring ? &measured : out->catalog, &out->formats, err));
     const struct catalog *catalog = measuring ? &spec->catalog : out->catalog;
-    return cache_layout(tables, &lines[BERTH_LINE_SLOTS], catalog, &dims->slots, dims->policy, out->io, &out->cache,
-                        err);
+    TRY(cache_layout(tables, &lines[BERTH_LINE_SLOTS], catalog, &dims->slots, dims->policy, out->io, &out->cache, err));
+    return layout_residency(tables, spec, dims, catalog, out, err);
 }
 
 berth_status engine_layout(struct arena lines[BERTH_LINE_COUNT], struct spec *spec, const struct engine_dims *dims,

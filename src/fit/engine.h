@@ -6,6 +6,7 @@
 #ifndef FIT_ENGINE_H
 #define FIT_ENGINE_H
 
+#include "experts/residency.h"
 #include "fit/spec.h"
 #include "forward/forward.h"
 
@@ -14,8 +15,9 @@ struct engine_dims {
     uint32_t ctx_tokens, chunk_tokens, threads, io_threads;
     berth_kv_type kv_type;
     struct slot_counts slots;
-    const char *policy, *io_engine; /* NULL: defaults */
-    uint64_t host_bytes;            /* of the caller's own struct at the start of `tables` */
+    const char *policy, *io_engine;    /* NULL: defaults */
+    struct residency_config residency; /* layers, policy, slots and the model's identity are filled in here */
+    uint64_t host_bytes;               /* of the caller's own struct at the start of `tables` */
     bool text_only;
 };
 
@@ -28,8 +30,9 @@ struct engine {
     struct forward forward;
     struct io *io;
     struct pool *pool;
-    struct cache *cache; /* NULL: dense */
-    struct text *text;   /* NULL: no tokenizer */
+    struct cache *cache;         /* NULL: dense */
+    struct residency *residency; /* NULL: dense */
+    struct text *text;           /* NULL: no tokenizer */
     struct os_file *files;
     uint32_t files_count;
     struct hparams *hparams; /* a copy that outlives the spec */

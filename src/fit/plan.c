@@ -147,6 +147,7 @@ static void base_dims(struct solver *s)
                                    .io_threads = c->io_threads > 0 ? c->io_threads : IO_THREADS_DEFAULT,
                                    .kv_type = c->kv_type == BERTH_KV_DEFAULT ? BERTH_KV_F16 : c->kv_type,
                                    .policy = c->policy,
+                                   .residency = {.ledger = c->ledger != BERTH_LEDGER_OFF, .record = c->record_routes},
                                    .io_engine = c->io_engine,
                                    .host_bytes = s->request->host_bytes,
                                    .text_only = c->mode == BERTH_OPEN_TEXT};

@@ -63,6 +63,7 @@ struct forward {
     uint32_t chunk_tokens;
     uint64_t prepared_bytes, hidden_bytes; /* row strides of prepared, gathered / prepared_hidden */
     uint64_t macs, kernel_calls;
+    struct residency *residency; /* told of every visit; NULL: nobody is */
     berth_route_fn *route;
     void *route_user;
     const atomic_int *cancel; /* stop at the next layer when nonzero */

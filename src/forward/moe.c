@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "experts/residency.h"
 #include "forward/forward.h"
 
 enum { BATCH_MAX = MATMULS_MAX / 2 };
@@ -51,6 +52,15 @@ static void route(struct moe_run *run, uint32_t layer, const struct forward_chun
         forward_job(fw, &run->w->router, NULL, in, row_bytes, s->probabilities, h->experts, run->tokens);
     forward_matmuls(fw, &job, 1);
     pool_for(fw->pool, run->tokens, 4, route_range, run);
+    if (fw->residency != NULL) {
+        struct residency_visit visit = {.layer = run->w->moe_index,
+                                        .position = chunk->first,
+                                        .rows = run->tokens,
+                                        .phase = chunk->phase,
+                                        .ids = s->route_ids,
+                                        .weights = s->route_weights};
+        residency_visit(fw->residency, &visit);
+    }
     for (uint32_t t = 0; fw->route != NULL && t < run->tokens; t++) {
         berth_route r = {.layer = layer,
                          .position = chunk->first + t,

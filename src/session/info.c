@@ -102,6 +102,10 @@ berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats)
         memcpy(out.stall_ns, cache.stall_ns, sizeof out.stall_ns);
         out.evictions = cache.evictions;
         out.slots_used = cache.slots_used;
+        out.pinned_slots = cache.pinned_slots;
+        out.warm_experts = cache.warm_experts;
+        out.warm_read_bytes = cache.warm_read_bytes;
+        out.policy_ns = cache.policy_ns;
     }
     *stats = out;
     return BERTH_OK;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "experts/policy.h"
 #include "os/memory.h"
 
 /* Address space for headers and tokenizer parsing: as much as the budget, at least enough to name the floor of a model
@@ -148,7 +149,8 @@ static void take_over(struct berth_model *model, struct spec *spec, const berth_
     model->format = spec->checkpoint.format;
     model->format_version = spec->checkpoint.version;
     snprintf(model->name, sizeof model->name, "%s", spec->checkpoint.name);
-    snprintf(model->policy, sizeof model->policy, "%s", config->policy != NULL ? config->policy : "lru");
+    snprintf(model->policy, sizeof model->policy, "%s",
+             config->policy != NULL ? config->policy : policy_default_name());
     snprintf(model->text_problem, sizeof model->text_problem, "%s", spec->text_problem);
     model->open_read_bytes = spec->checkpoint.header_bytes;
     model->session.model = model;
@@ -167,7 +169,8 @@ static void populate(const struct berth_model *model)
     }
 }
 
-static berth_status start(struct berth_model *model, const berth_model_config *config, berth_error *err)
+static berth_status start(struct berth_model *model, const berth_model_config *config,
+                          const struct residency_config *residency, berth_error *err)
 {
     struct engine *e = &model->engine;
     populate(model);
@@ -191,6 +194,50 @@ static berth_status start(struct berth_model *model, const berth_model_config *c
     fw->cache = e->cache;
     fw->cancel = &model->session.cancel;
     forward_start(fw);
+    if (e->residency == NULL) {
+        return BERTH_OK;
+    }
+    fw->residency = e->residency;
+    return residency_start(e->residency, e->cache, residency, err);
+}
+
+/* Where the ledger lies and what the user wants kept; strings are borrowed until the model is open. */
+struct open_names {
+    char ledger[USAGE_PATH_MAX], fallback[USAGE_PATH_MAX];
+};
+
+static berth_status ledger_names(const struct spec *spec, const berth_model_config *config, struct open_names *names,
+                                 struct residency_config *out, berth_error *err)
+{
+    bool directory = false;
+    uint64_t bytes = 0;
+    const char *path = spec->checkpoint.path;
+    TRY(os_path_info(path, &directory, &bytes, err));
+    bool named = config->ledger_path != NULL;
+    if ((!named && !usage_default_path(path, directory, NULL, names->ledger, sizeof names->ledger)) ||
+        (config->state_dir != NULL &&
+         !usage_default_path(path, directory, config->state_dir, names->fallback, sizeof names->fallback))) {
+        return error_set(err, BERTH_ERR_LIMIT, "the path of the usage ledger is longer than %d bytes", USAGE_PATH_MAX);
+    }
+    out->ledger = true;
+    out->read_only = config->ledger == BERTH_LEDGER_READ;
+    out->usage = (struct usage_config){.path = named ? config->ledger_path : names->ledger,
+                                       .fallback_path = config->state_dir != NULL && !named ? names->fallback : NULL,
+                                       .any_engine = named,
+                                       .half_life_tokens = config->ledger_half_life_tokens};
+    return BERTH_OK;
+}
+
+static berth_status complete_residency(const struct spec *spec, const berth_model_config *config,
+                                       struct open_names *names, struct residency_config *out, berth_error *err)
+{
+    if (config->ledger != BERTH_LEDGER_OFF && config->mode == BERTH_OPEN_FULL) {
+        TRY(ledger_names(spec, config, names, out, err));
+    }
+    out->policy = config->policy;
+    out->pins = config->pins;
+    out->record = config->record_routes;
+    out->log = (struct log_sink){config->log, config->log_user};
     return BERTH_OK;
 }
 
@@ -227,6 +274,7 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     struct spec *spec = NULL;
     struct berth_model *model = NULL;
     struct engine_dims dims;
+    struct open_names names = {{0}, {0}};
     char binding[256];
     berth_plan plan = BERTH_PLAN_INIT;
     struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
@@ -241,6 +289,9 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
         status = reopen_files(spec, &complete, hooks, err);
     }
     if (status == BERTH_OK) {
+        status = complete_residency(spec, &complete, &names, &dims.residency, err);
+    }
+    if (status == BERTH_OK) {
         status = carve(spec, &dims, &plan, hooks, &model, err);
     }
     if (status == BERTH_OK) {
@@ -248,7 +299,8 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     }
     spec_close(spec);
     if (status == BERTH_OK && complete.mode == BERTH_OPEN_FULL) {
-        status = start(model, &complete, err);
+        dims.residency.model = model->name;
+        status = start(model, &complete, &dims.residency, err);
     }
     if (status != BERTH_OK) {
         berth_model_close(model);
@@ -272,6 +324,12 @@ void berth_model_close(berth_model *model)
 {
     if (model == NULL) {
         return;
+    }
+    if (model->engine.residency != NULL) {
+        berth_error err;
+        if (residency_stop(model->engine.residency, &err) != BERTH_OK) {
+            log_write(&model->log, BERTH_LOG_WARN, "%s: %s", err.path, err.message);
+        }
     }
     pool_stop(model->engine.pool);
     io_stop(model->engine.io);

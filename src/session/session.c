@@ -108,6 +108,41 @@ berth_status berth_session_truncate(berth_session *session, uint32_t length)
     return BERTH_OK;
 }
 
+berth_status berth_session_turn_end(berth_session *session, berth_turn *turn, berth_error *err)
+{
+    if (session == NULL || !session->live || (turn != NULL && turn->struct_size < sizeof *turn)) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "no session, or a berth_turn without BERTH_TURN_INIT");
+    }
+    struct residency_turn done = {0};
+    if (session->model->engine.residency != NULL) {
+        TRY(residency_turn(session->model->engine.residency, &done, err));
+    }
+    if (turn != NULL) {
+        turn->candidates = done.candidates;
+        turn->swaps = done.swaps;
+        turn->saved = done.saved;
+    }
+    return BERTH_OK;
+}
+
+berth_status berth_model_warm(berth_model *model, uint64_t max_ns, berth_warm *warm, berth_error *err)
+{
+    if (model == NULL || (warm != NULL && warm->struct_size < sizeof *warm)) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "no model, or a berth_warm without BERTH_WARM_INIT");
+    }
+    struct residency_warm done = {.complete = true};
+    if (model->engine.residency != NULL) {
+        TRY(residency_warm(model->engine.residency, max_ns, &model->session.cancel, &done, err));
+    }
+    if (warm != NULL) {
+        warm->experts = done.experts;
+        warm->read_bytes = done.bytes;
+        warm->ns = done.ns;
+        warm->complete = done.complete;
+    }
+    return BERTH_OK;
+}
+
 void berth_session_cancel(berth_session *session)
 {
     if (session != NULL) {
