@@ -646,6 +646,128 @@ BERTH_API int berth_tensor_dtype(const char *name);
 /* The exact identity of a set of tensors: 64 hex digits. */
 BERTH_API berth_status berth_tensor_fingerprint(const berth_tensor_set *set, char sha256[65], berth_error *err);
 
+/* ---- usage ledger ----------------------------------------------------------------------------------- */
+
+/* The ledger that a model keeps (berth_model_config.ledger), for programs that want one of their own. Calls on one
+ * ledger come from one thread at a time. docs/ledger.md describes the file, docs/seeds.md where each call comes from.
+ */
+typedef struct berth_ledger berth_ledger;
+
+typedef enum berth_ledger_mode {
+    BERTH_LEDGER_TOLERANT = 0, /* reads every known layout, keeps what is valid, merges on save */
+    BERTH_LEDGER_SEED = 1      /* plain rows only, all or nothing; the last writer wins */
+} berth_ledger_mode;
+
+typedef struct berth_ledger_config {
+    size_t struct_size;
+    const char *path;          /* of the file; need not exist */
+    const char *fallback_path; /* used when the directory of path cannot be written; NULL: none */
+    const int64_t *layers;     /* [layers_count] unique, 0 or more; their order is that of the rows in the file */
+    uint32_t layers_count;
+    uint64_t experts; /* of each layer, at most 2^32 - 1 */
+    berth_ledger_mode mode;
+    const char *engine;                            /* its id goes into the header of new files; NULL: no header */
+    uint64_t fingerprint;                          /* of the model, compared with the file's; 0: none */
+    double half_life_tokens;                       /* counts halve every so many tokens, when saved; 0: never */
+    void (*warn)(void *user, const char *message); /* damaged and refused files; NULL: silent */
+    void *warn_user;
+} berth_ledger_config;
+#define BERTH_LEDGER_CONFIG_INIT ((berth_ledger_config){.struct_size = sizeof(berth_ledger_config)})
+
+/* Bytes that berth_ledger_open() needs; 0: the configuration is refused. */
+BERTH_API size_t berth_ledger_bytes(const berth_ledger_config *config);
+/* Builds a ledger in caller memory (4,096-byte aligned) and reads its file. Damage is told to `warn` and is no failure.
+ * No destructor: what was not flushed is lost. */
+BERTH_API berth_status berth_ledger_open(void *memory, size_t bytes, const berth_ledger_config *config,
+                                         berth_ledger **out, berth_error *err);
+/* Counts every selected expert: rows[row][0..counts[row]). A bad id changes nothing at all. */
+BERTH_API berth_status berth_ledger_record(berth_ledger *ledger, int64_t layer, const int64_t *const *rows,
+                                           const uint32_t *counts, uint32_t rows_count, berth_error *err);
+/* How many tokens the recorded rows belong to (for half_life_tokens). */
+BERTH_API void berth_ledger_add_tokens(berth_ledger *ledger, uint64_t tokens);
+
+typedef struct berth_ledger_entry {
+    uint32_t count, heat, last_access; /* saturating; last_access on a clock of selections that wraps */
+} berth_ledger_entry;
+BERTH_API berth_status berth_ledger_get(const berth_ledger *ledger, int64_t layer, int64_t expert,
+                                        berth_ledger_entry *out, berth_error *err);
+
+typedef struct berth_ledger_snapshot {
+    uint32_t clock;
+    uint64_t route_selections, total_count, nonzero_counts;
+    bool dirty;
+} berth_ledger_snapshot;
+BERTH_API void berth_ledger_get_snapshot(const berth_ledger *ledger, berth_ledger_snapshot *out);
+
+typedef struct berth_ledger_count {
+    int64_t layer;
+    uint32_t expert, count;
+} berth_ledger_count;
+/* Nonzero counts: count descending, then layer, then expert. Writes at most cap; returns how many there are. */
+BERTH_API uint64_t berth_ledger_ranked(const berth_ledger *ledger, berth_ledger_count *out, uint64_t cap);
+
+/* heat x 256 + max(0, 255 - age), the age modulo 2^32. */
+BERTH_API uint64_t berth_lfru_score(uint32_t heat, uint32_t last_access, uint32_t clock);
+typedef struct berth_lfru_candidate {
+    int64_t layer;
+    uint32_t cold_slot; /* place in the list of pins */
+    uint32_t cold_expert, hot_expert;
+    uint64_t cold_score, hot_score, gain;
+} berth_lfru_candidate;
+/* The swap that pays in a layer: hot > cold + cold / 4 + 1024. *found false: none does. */
+BERTH_API berth_status berth_ledger_candidate(const berth_ledger *ledger, int64_t layer, const int64_t *pinned,
+                                              uint32_t pinned_count, berth_lfru_candidate *out, bool *found,
+                                              berth_error *err);
+/* Sorts by gain descending, layer, hot expert and cuts to limit (4 in the documents). */
+BERTH_API berth_status berth_lfru_select(berth_lfru_candidate *candidates, uint32_t *count, int64_t limit,
+                                         berth_error *err);
+BERTH_API void berth_ledger_decay_heat(berth_ledger *ledger);
+/* Saves when something was recorded: beside the file, synced, renamed. On failure the ledger stays dirty and the file
+ * as it was; BERTH_ERR_STATE: the file belongs to another model and is left alone. */
+BERTH_API berth_status berth_ledger_flush(berth_ledger *ledger, berth_error *err);
+
+typedef struct berth_ledger_import_counts {
+    uint64_t rows, skipped, damaged, first_damaged_line;
+} berth_ledger_import_counts;
+/* Adds the counts of another file, of any known layout. */
+BERTH_API berth_status berth_ledger_import(berth_ledger *ledger, const char *path, berth_ledger_import_counts *out,
+                                           berth_error *err);
+/* Multiplies all counts by 0 or more (0: forgets everything); the next flush writes them as they are. */
+BERTH_API berth_status berth_ledger_scale(berth_ledger *ledger, double factor, berth_error *err);
+/* The path in use, borrowed. */
+BERTH_API const char *berth_ledger_path(const berth_ledger *ledger);
+/* Where the ledger of a model lies: DIR/.coli_usage, FILE.coli_usage. BERTH_ERR_LIMIT: it needs more than cap bytes. */
+BERTH_API berth_status berth_ledger_default_path(const char *model_path, const char *state_dir, char *out, size_t cap,
+                                                 berth_error *err);
+
+typedef struct berth_autopin_config {
+    size_t struct_size;
+    int64_t resident_bytes;  /* of the persistent tiers, after working slots */
+    int64_t mandatory_bytes; /* one slot for every layer */
+    int64_t (*slot_bytes)(void *user, int64_t layer);
+    void *user;
+    int64_t min_history_selections;     /* 5,000 */
+    int64_t full_confidence_selections; /* 200,000 */
+    double pin_share;                   /* 0.5 */
+    int64_t min_pin_bytes;              /* 500,000,000 */
+} berth_autopin_config;
+#define BERTH_AUTOPIN_CONFIG_INIT                                        \
+    ((berth_autopin_config){.struct_size = sizeof(berth_autopin_config), \
+                            .min_history_selections = 5000,              \
+                            .full_confidence_selections = 200000,        \
+                            .pin_share = 0.5,                            \
+                            .min_pin_bytes = 500000000})
+typedef struct berth_autopin_plan {
+    uint64_t history_selections;
+    double confidence;
+    uint64_t requested_bytes, usable_bytes, planned_bytes;
+    uint64_t pins_count;
+} berth_autopin_plan;
+/* What AUTOPIN would pin, into pins[cap]; cap is at least the snapshot's nonzero_counts. */
+BERTH_API berth_status berth_ledger_auto_pins(const berth_ledger *ledger, const berth_autopin_config *config,
+                                              berth_ledger_count *pins, uint64_t cap, berth_autopin_plan *out,
+                                              berth_error *err);
+
 /* ---- sampling --------------------------------------------------------------------------------------- */
 
 typedef struct berth_sampler_config {

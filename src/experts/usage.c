@@ -127,6 +127,11 @@ static berth_status no_layer(int64_t layer, berth_error *err)
     return status;
 }
 
+static double id_at(const struct usage_rows *rows, uint32_t row, uint32_t rank)
+{
+    return rows->ids != NULL ? rows->ids[row][rank] : (double)rows->int_ids[row][rank];
+}
+
 berth_status usage_record(struct usage *usage, int64_t layer, const struct usage_rows *rows, berth_error *err)
 {
     uint32_t index = usage_find_layer(usage, layer);
@@ -135,7 +140,7 @@ berth_status usage_record(struct usage *usage, int64_t layer, const struct usage
     }
     for (uint32_t row = 0; row < rows->rows; row++) {
         for (uint32_t rank = 0; rank < rows->counts[row]; rank++) {
-            double expert = rows->ids[row][rank];
+            double expert = id_at(rows, row, rank);
             if (!usage_is_safe_integer(expert) || expert < 0.0 || expert >= (double)usage->experts) {
                 char text[40];
                 usage_number_text(expert, text, sizeof text);
@@ -145,7 +150,7 @@ berth_status usage_record(struct usage *usage, int64_t layer, const struct usage
     }
     for (uint32_t row = 0; row < rows->rows; row++) {
         for (uint32_t rank = 0; rank < rows->counts[row]; rank++) {
-            select_one(usage, (uint64_t)index * usage->experts + (uint32_t)rows->ids[row][rank]);
+            select_one(usage, (uint64_t)index * usage->experts + (uint32_t)id_at(rows, row, rank));
         }
     }
     return BERTH_OK;

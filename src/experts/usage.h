@@ -46,7 +46,8 @@ berth_status usage_layout(struct arena *arena, const struct usage_config *config
 
 /* Selected experts of some rows: ids[row][0..counts[row]). All rows are checked before anything changes. */
 struct usage_rows {
-    const double *const *ids; /* numbers as they come from JSON or a script; a fraction is refused */
+    const double *const *ids;      /* numbers as they come from JSON or a script: a fraction is refused */
+    const int64_t *const *int_ids; /* used when ids is NULL */
     const uint32_t *counts;
     uint32_t rows;
 };

@@ -121,7 +121,7 @@ static berth_status record_tree(struct usage *usage, int64_t layer, const struct
     }
     const double *fixed[16];
     memcpy(fixed, ids, sizeof fixed);
-    struct usage_rows all = {fixed, counts, rows};
+    struct usage_rows all = {.ids = fixed, .counts = counts, .rows = rows};
     return usage_record(usage, layer, &all, err);
 }
 
@@ -132,7 +132,7 @@ static void repeat(struct usage *usage, int64_t layer, double expert, uint32_t t
         ids[i] = expert;
     }
     const double *rows[] = {ids};
-    struct usage_rows all = {rows, &times, 1};
+    struct usage_rows all = {.ids = rows, .counts = &times, .rows = 1};
     assert_int_equal(usage_record(usage, layer, &all, NULL), BERTH_OK);
     free(ids);
 }
