@@ -2,9 +2,13 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all deps demo check check-all bench fuzz install clean
+.PHONY: all program deps demo check check-all bench fuzz install clean
 all: build/release/build.ninja
 	cmake --build --preset release
+
+# What is installed, without the tests.
+program: build/release/build.ninja
+	cmake --build --preset release --target berth berth_shared berth_archive
 
 deps:
 	tools/deps build
@@ -14,7 +18,7 @@ build/release/build.ninja: CMakePresets.json
 	cmake --preset release
 
 # Runs the bundled model under a budget smaller than its expert weights.
-demo: all
+demo: program
 	tools/demo
 
 # Release build and every test, then the unit tests under clang and the sanitizers.
@@ -31,7 +35,7 @@ bench: all
 fuzz:
 	tools/fuzz
 
-install: all
+install: program
 	DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 clean:
