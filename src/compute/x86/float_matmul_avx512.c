@@ -60,7 +60,18 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
     uint32_t whole = m->k / 16 * 16;
     const char *next = (const char *)w[0] + (uint64_t)tile_rows * m->w_row_bytes;
     const bool fetch = tile_tokens > 1 && token == 0;
-    for (size_t i = 0; i < whole; i += 16) {
+    size_t i = 0;
+    if (tile_rows == 1 && tile_tokens == 1) {
+        for (; i + 64 <= whole; i += 64) {
+            UNROLLED(u, 4)
+            {
+                size_t at = i + (size_t)u * 16;
+                acc[0][0] = _mm512_fmadd_ps(f.load(w[0] + at * f.elem_bytes),
+                                            _mm512_loadu_ps(x[0] + at * sizeof(float)), acc[0][0]);
+            }
+        }
+    }
+    for (; i < whole; i += 16) {
         if (fetch) {
             for (uint32_t at = 0; at < (uint32_t)tile_rows * 16 * f.elem_bytes; at += 64) {
                 _mm_prefetch(next + i * (uint32_t)tile_rows * f.elem_bytes + at, _MM_HINT_T1);
@@ -82,7 +93,6 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
     }
     if (whole != m->k) {
         __mmask16 mask = mask_of(m->k - whole);
-        size_t i = whole;
         UNROLLED(r, tile_rows)
         {
             __m512 wv = f.load_some(w[r] + i * f.elem_bytes, mask);

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "compute/x86/avx2.h"
 
-enum { BLOCK = ACT_Q8_BLOCK, BLOCK_BYTES = 34, LANE_COUNT = 16, WIDE_ROWS = 8, WIDE_TOKENS = 8, AHEAD_BYTES = 2048 };
+enum { BLOCK = ACT_Q8_BLOCK, BLOCK_BYTES = 34, LANE_COUNT = 16, WIDE_ROWS = 8, WIDE_TOKENS = 8, AHEAD_BYTES = 4096 };
 
 INLINE const unsigned char *activation(const struct matmul *m, uint32_t token)
 {

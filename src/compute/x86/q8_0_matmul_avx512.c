@@ -23,7 +23,7 @@ enum {
     WIDE_ROWS = 16,
     WIDE_TOKENS = 16,
     NARROW_TOKENS = 3,
-    AHEAD_BYTES = 2048
+    AHEAD_BYTES = 4096
 };
 
 INLINE const unsigned char *activation(const struct matmul *m, uint32_t token)
