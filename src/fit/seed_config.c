@@ -9,18 +9,18 @@
 struct number_row {
     berth_fit_field field;
     const char *key;
-    double plain, diffusion; /* NAN: no default */
+    double plain, diffusion; /* NaN: no default */
 };
 
 static const struct number_row number_rows[] = {
-    {BERTH_FIT_HIDDEN_SIZE, "hidden_size", NAN, 2816},
-    {BERTH_FIT_LAYERS, "num_hidden_layers", NAN, 30},
-    {BERTH_FIT_HEADS, "num_attention_heads", NAN, 16},
-    {BERTH_FIT_KV_HEADS, "num_key_value_heads", NAN, 8},
-    {BERTH_FIT_INTERMEDIATE_SIZE, "intermediate_size", NAN, 2112},
-    {BERTH_FIT_RMS_NORM_EPS, "rms_norm_eps", NAN, 1e-6},
-    {BERTH_FIT_VOCAB_SIZE, "vocab_size", NAN, 262144},
-    {BERTH_FIT_MAX_POSITIONS, "max_position_embeddings", NAN, 262144},
+    {BERTH_FIT_HIDDEN_SIZE, "hidden_size", (double)NAN, 2816},
+    {BERTH_FIT_LAYERS, "num_hidden_layers", (double)NAN, 30},
+    {BERTH_FIT_HEADS, "num_attention_heads", (double)NAN, 16},
+    {BERTH_FIT_KV_HEADS, "num_key_value_heads", (double)NAN, 8},
+    {BERTH_FIT_INTERMEDIATE_SIZE, "intermediate_size", (double)NAN, 2112},
+    {BERTH_FIT_RMS_NORM_EPS, "rms_norm_eps", (double)NAN, 1e-6},
+    {BERTH_FIT_VOCAB_SIZE, "vocab_size", (double)NAN, 262144},
+    {BERTH_FIT_MAX_POSITIONS, "max_position_embeddings", (double)NAN, 262144},
     {BERTH_FIT_SLIDING_WINDOW, "sliding_window", 0, 1024},
     {BERTH_FIT_PER_LAYER_INPUT, "hidden_size_per_layer_input", 0, 0},
     {BERTH_FIT_KV_SHARED_LAYERS, "num_kv_shared_layers", 0, 0},
@@ -44,7 +44,7 @@ void seed_set(berth_fit_config *config, berth_fit_field field, double value)
 
 void seed_unset(berth_fit_config *config, berth_fit_field field)
 {
-    config->number[field] = NAN;
+    config->number[field] = (double)NAN;
     config->undefined |= (uint64_t)1 << field;
 }
 
@@ -136,7 +136,7 @@ static void set_absent_or_null(struct seed_parse *parse, berth_fit_field field, 
     struct json value;
     seed_unset(parse->out, field);
     if (json_find(parse->top.document, keys, &value)) {
-        seed_set(parse->out, field, NAN);
+        seed_set(parse->out, field, (double)NAN);
     }
 }
 
@@ -164,7 +164,7 @@ berth_status seed_bos_and_eos(struct seed_parse *parse)
     if (!found.found) {
         found.items = arena_take(&parse->arena, 1, sizeof *found.items, sizeof *found.items);
         TRY(arena_check(&parse->arena, "memory for the configuration", parse->err));
-        found.items[0] = NAN;
+        found.items[0] = (double)NAN;
         found.count = 1;
     }
     out->eos_token_ids = found.items;
@@ -308,7 +308,7 @@ static berth_status read_derived(struct seed_parse *parse)
     } else {
         seed_copy(out, BERTH_FIT_PER_LAYER_VOCAB, BERTH_FIT_VOCAB_SIZE);
     }
-    value = diffusion ? 30 : NAN;
+    value = diffusion ? 30 : (double)NAN;
     TRY(seed_number(&parse->text, "final_logit_softcapping", &value, NULL, parse->err));
     seed_set(out, BERTH_FIT_FINAL_LOGIT_SOFTCAP, value);
     return BERTH_OK;
@@ -374,7 +374,7 @@ static berth_status parse_plain(struct seed_parse *parse)
         seed_set(parse->out, BERTH_FIT_BOS_TOKEN, 2);
     }
     if (diffusion) {
-        double canvas = NAN;
+        double canvas = (double)NAN;
         bool found;
         TRY(seed_number(&parse->top, "canvas_length", &canvas, &found, parse->err));
         if (found) {
@@ -399,7 +399,7 @@ static berth_status read_quantization(struct seed_parse *parse, bool own_only)
             continue;
         }
         out->is_quantized = true;
-        out->quant_bits = out->quant_group_size = NAN;
+        out->quant_bits = out->quant_group_size = (double)NAN;
         out->quant_mode = SEED_TEXT("affine");
         (void)seed_number(&inside, "bits", &out->quant_bits, NULL, &ignored);
         (void)seed_number(&inside, "group_size", &out->quant_group_size, NULL, &ignored);

@@ -149,7 +149,7 @@ berth_status seed_parse_glm(struct seed_parse *parse)
     seed_set(out, BERTH_FIT_RMS_NORM_EPS, eps);
     seed_set(out, BERTH_FIT_SPARSE_STEP, 1);
     seed_set(out, BERTH_FIT_PER_LAYER_VOCAB, out->number[BERTH_FIT_VOCAB_SIZE]);
-    seed_set(out, BERTH_FIT_FINAL_LOGIT_SOFTCAP, NAN);
+    seed_set(out, BERTH_FIT_FINAL_LOGIT_SOFTCAP, (double)NAN);
     out->enable_moe_block = true;
     TRY(seed_bool(&parse->text, "norm_topk_prob", &out->norm_topk_prob, parse->err));
     TRY(seed_bool(&parse->text, "tie_word_embeddings", &out->tie_word_embeddings, parse->err));

@@ -64,7 +64,7 @@ static void cost_of_first(const berth_fit_config *config, const berth_kv_scheme 
     double linear = 0;
     *out = (berth_kv_cost){.window_tokens = number[BERTH_FIT_SLIDING_WINDOW]};
     if (layers > BERTH_FIT_LAYERS_MAX) {
-        out->full_bytes_per_token = NAN;
+        out->full_bytes_per_token = (double)NAN;
         return;
     }
     for (size_t i = 0; (double)i < layers; i++) {

@@ -136,7 +136,7 @@ berth_status seed_numbers(const struct seed_scope *scope, const char *key, size_
             json_next(&value);
         }
         if (value.token.kind == JSON_NULL) {
-            out->items[i] = NAN;
+            out->items[i] = (double)NAN;
         } else if (value.token.kind != JSON_NUMBER || !json_token_f64(&value.token, &out->items[i])) {
             return seed_wrong_type(&value, key, "a number", err);
         }
