@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The kernel table: one row an instruction set, every row with the same bits (docs/arithmetic.md). Kernels know
- * buffers, not models. All pointers to weights may have any alignment; activations and outputs are 64-byte aligned rows
- * unless said otherwise.
+ * buffers, not models. All pointers to weights may have any alignment; floats, prepared rows and outputs need
+ * their 4 bytes (64 is faster). Row ranges that begin at multiples of 16 suit every row's register tiles.
  */
 #ifndef COMPUTE_KERNELS_H
 #define COMPUTE_KERNELS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Element formats of stored tensors: one row a format. Loader, sizes, kernels and convert read the row.
- * Block layouts: GGUF specification (ggml docs/gguf.md and the k-quants pull request, described in docs/formats.md). */
+ * Block layouts: GGUF specification (ggml docs/gguf.md and the k-quants pull request). */
 #ifndef QUANT_QUANT_H
 #define QUANT_QUANT_H
 

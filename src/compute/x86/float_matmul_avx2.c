@@ -125,7 +125,8 @@ INLINE void rows_of(const struct matmul *m, struct format f, uint32_t begin, uin
 
 INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
 {
-    uint32_t block = (uint32_t)(BLOCK_BYTES / ((uint64_t)m->k * f.elem_bytes)) / TILE_ROWS * TILE_ROWS;
+    uint64_t row_bytes = (uint64_t)m->k * f.elem_bytes;
+    uint32_t block = row_bytes == 0 ? 0 : (uint32_t)(BLOCK_BYTES / row_bytes) / TILE_ROWS * TILE_ROWS;
     block = block < TILE_ROWS ? TILE_ROWS : block;
     for (uint32_t begin = row_begin; begin < row_end;) {
         uint32_t end = row_end - begin < block ? row_end : begin + block;
