@@ -25,6 +25,7 @@ struct pattern_matcher {
     struct pool pool;
     pcre2_match_context *context;
     pcre2_match_data *data;
+    struct str text, like;
 };
 
 static void *pool_take(size_t bytes, void *user)
@@ -167,10 +168,24 @@ berth_status pattern_literal(const struct text_build *build, struct str literal,
     return text_build_copy(build, literal, &out->literal, err);
 }
 
+void pattern_matcher_read_like(struct pattern_matcher *matcher, struct str text, struct str like)
+{
+    assert(text.bytes == like.bytes);
+    matcher->text = text;
+    matcher->like = like;
+}
+
 void pattern_walk_begin(struct pattern_walk *walk, const struct pattern *pattern, struct pattern_matcher *matcher,
                         struct str subject)
 {
-    *walk = (struct pattern_walk){pattern, matcher, subject, 0, SIZE_MAX};
+    uintptr_t base = (uintptr_t)matcher->text.ptr;
+    uintptr_t at = (uintptr_t)subject.ptr;
+    bool inside = at >= base && at - base <= matcher->like.bytes && subject.bytes <= matcher->like.bytes - (at - base);
+    *walk = (struct pattern_walk){.pattern = pattern,
+                                  .matcher = matcher,
+                                  .subject = subject,
+                                  .like = inside ? matcher->like.ptr + (at - base) : subject.ptr,
+                                  .last_end = SIZE_MAX};
 }
 
 static bool next_literal(struct pattern_walk *walk, size_t *start, size_t *end)
@@ -221,7 +236,7 @@ berth_status pattern_walk_next(struct pattern_walk *walk, bool *found, size_t *s
     }
     struct pattern_matcher *matcher = walk->matcher;
     while (walk->from <= walk->subject.bytes) {
-        int code = pcre2_match(walk->pattern->code, (PCRE2_SPTR)walk->subject.ptr, walk->subject.bytes, walk->from,
+        int code = pcre2_match(walk->pattern->code, (PCRE2_SPTR)walk->like, walk->subject.bytes, walk->from,
                                PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
         if (code == PCRE2_ERROR_NOMATCH) {
             break;

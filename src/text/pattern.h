@@ -21,6 +21,10 @@ struct pattern {
 struct pattern_matcher;
 berth_status pattern_matcher_layout(const struct text_build *build, struct pattern_matcher **out, berth_error *err);
 
+/* Patterns read `like` wherever their subject lies in `text`, which has the same length (unicode_new.h); empty:
+ * nowhere. Holds until the next call. */
+void pattern_matcher_read_like(struct pattern_matcher *matcher, struct str text, struct str like);
+
 berth_status pattern_compile(const struct text_build *build, struct str source, struct pattern *out, berth_error *err);
 berth_status pattern_literal(const struct text_build *build, struct str literal, struct pattern *out, berth_error *err);
 
@@ -30,6 +34,7 @@ struct pattern_walk {
     const struct pattern *pattern;
     struct pattern_matcher *matcher;
     struct str subject;
+    const char *like; /* what the pattern reads: subject.ptr or its stand-in */
     size_t from;
     size_t last_end; /* SIZE_MAX: no match yet */
 };

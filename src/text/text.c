@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "text/unicode.h"
+#include "text/unicode_new.h"
 
 enum { SLACK_BYTES = 256 }; /* prefixes that normalizers and pre-tokenizers put before a text */
 
@@ -188,6 +189,7 @@ struct encoder {
     struct text *text;
     int32_t *ids;
     size_t cap, count;
+    size_t repaired_used;
 };
 
 static void put_id(struct encoder *encoder, int32_t id)
@@ -308,13 +310,28 @@ static berth_status encode_piece(void *user, struct str piece, berth_error *err)
     return BERTH_OK;
 }
 
+/* Where the repaired input ends, if there was one, there is room for the copy that patterns read. Text that fills the
+ * buffer with repairs alone goes without. */
+static void read_like_known_characters(const struct encoder *encoder, struct str text)
+{
+    struct str none = {NULL, 0};
+    char *out = encoder->text->repaired + encoder->repaired_used;
+    size_t room = encoder->text->repaired_bytes - encoder->repaired_used;
+    bool differs = text.bytes <= room && unicode_new_replace(text, out);
+    pattern_matcher_read_like(encoder->text->matcher, differs ? text : none,
+                              differs ? (struct str){out, text.bytes} : none);
+}
+
 /* Between added tokens: normalise, look for the added tokens that want that, cut, merge. */
 static berth_status encode_stretch(struct encoder *encoder, struct str stretch, bool at_start, bool want_special,
                                    berth_error *err)
 {
     struct text *text = encoder->text;
     struct str normal;
+    const struct str none = {NULL, 0};
+    pattern_matcher_read_like(text->matcher, none, none); /* the copy of the stretch before is stale */
     TRY(normalize_run(text->normalize, text->normalize_count, &text->normalize_scratch, stretch, &normal, err));
+    read_like_known_characters(encoder, normal);
     const struct pretokenize run = {text->pretokenize, text->pretokenize_count, text->matcher, encode_piece, encoder};
     struct added_walk walk;
     added_walk_begin(&walk, &text->added_normal, normal, want_special);
@@ -382,6 +399,7 @@ berth_status text_encode(struct text *text, struct str input, unsigned flags, in
     }
     if (!utf8_is_valid(input.ptr, input.bytes)) {
         TRY(repair(text, input, &input, err));
+        encoder.repaired_used = input.bytes;
     }
     TRY(encode_input(&encoder, input, flags, err));
     for (unsigned i = 0; around && i < text->around.after_count; i++) {

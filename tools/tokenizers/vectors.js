@@ -51,7 +51,7 @@ function makeModel(options = {}) {
   for (const token of options.first || []) put(token);
   alphabet.filter((c) => !(options.without || '').includes(c)).forEach(put);
   const merges = [];
-  const pairable = (byteLevel ? ['a', 'b', '1', '-', 'Ġ', '_', 'Ã', '©'] : ['a', 'b', '1', '-', ' ', '_', 'e', '▁', '中']);
+  const pairable = (byteLevel ? ['a', 'b', '1', '-', 'Ġ', '_', 'Ã', '©'] : ['a', 'b', '1', '-', ' ', '_', 'e', '▁', '中'].concat(options.extra || []));
   for (const a of pairable) {
     for (const b of pairable) {
       if (!(a in vocab) || !(b in vocab)) continue;
@@ -168,19 +168,26 @@ function makeHandmade() {
   all['added, both'] = tokenizer({ added_tokens: tokens(['<x>', { lstrip: true, rstrip: true, special: true }]) });
   all['added, normalized'] = tokenizer({ normalizer: { type: 'Lowercase' }, added_tokens: tokens(['BA', { normalized: true }], ['B1', { normalized: false }], ['-B', { normalized: true }]) });
   all['added, normalized by a prefix'] = tokenizer({ normalizer: { type: 'Prepend', prepend: '_' }, decoder: { type: 'Fuse' }, added_tokens: tokens(['ab', { normalized: true }], ['<x>', { special: true }]) });
+  const newer = makeModel({ extra: NEWER });
+  all['newer characters'] = tokenizer({ model: newer, pre_tokenizer: split({ Regex: '[^\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|\\s+|\\p{N}' }, 'Isolated') });
+  all['newer characters, Han'] = tokenizer({ model: newer, pre_tokenizer: split({ Regex: '\\p{Han}+|\\p{Lo}+|\\p{Ll}+' }, 'MergedWithNext') });
+  all['newer characters, Digits'] = tokenizer({ model: newer, pre_tokenizer: { type: 'Digits', individual_digits: true } });
   all['decoder none'] = tokenizer({ added_tokens: tokens(['<x>', { special: true }]) });
   all['decoder Sequence'] = tokenizer({ decoder: sequence('decoders', { type: 'Replace', pattern: { String: 'a' }, content: 'bb' }, { type: 'Fuse' }) });
   all['decoder ByteLevel, a token outside the alphabet'] = tokenizer({ model: makeModel({ byteLevel: true }), pre_tokenizer: byteLevel(false, true), decoder: byteLevel(true, true), added_tokens: [added(900, 'a 中'), added(901, 'Ġb')] });
   return all;
 }
 
-function handmadeText(rand, json) {
+// Characters of Unicode 15 to 16: a symbol, letters of three scripts, a mark, a digit, an ideograph.
+const NEWER = ['🩷', '\u{13f02}', '\ua7cd', '\u{1e4d1}', '\u{11f40}', '\u{16130}', '\u{31350}'];
+
+function handmadeText(rand, json, alphabet = ALPHABET) {
   const specials = json.added_tokens.map((t) => t.content);
   let text = '';
   for (let i = rand(rand(3) ? 12 : 24); i > 0; i--) {
     if (specials.length && rand(5) === 0) text += specials[rand(specials.length)];
     else if (rand(12) === 0) text += ['aaaaaaaaaaaaaaaa', '  ', '11111', 'ABB', '\r\n', '\t', 'é', 'é', '\u0344', 'ﬁ', 'Å', '\u2003', '🙂', '\u00a0', 'ǅ'][rand(15)];
-    else text += ALPHABET[rand(rand(3) ? 7 : ALPHABET.length)];
+    else text += alphabet[rand(rand(3) ? 7 : alphabet.length)];
   }
   return text;
 }
@@ -192,7 +199,7 @@ async function handmade() {
     const special = json.added_tokens.some((t) => t.special) || json.post_processor;
     const cases = [{ text: '', flags: 3 }, { text: ' a b', flags: 2 }];
     while (cases.length < wide) {
-      const text = handmadeText(rand, json);
+      const text = handmadeText(rand, json, name.startsWith('newer') ? NEWER.concat(ALPHABET) : ALPHABET);
       // What a special token hides that is not looked for cannot be asked of the reference.
       cases.push({ text, flags: special ? rand(4) | (name.includes('among') ? 2 : 0) : 2 });
     }
