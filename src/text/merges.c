@@ -3,9 +3,11 @@
 
 #include <assert.h>
 
-enum { ID_BITS = 21, SMALL_PIECE = 24 };
+enum { ID_BITS = 21, INDEX_BITS = 25, SMALL_PIECE = 24 };
+static const uint32_t INDEX_MASK = (1u << INDEX_BITS) - 1;
 static const uint32_t NO_PAIR = UINT32_MAX;
 _Static_assert(VOCAB_IDS_MAX == 1 << ID_BITS, "three ids fit into 63 bits");
+_Static_assert(MERGES_MAX < 1 << INDEX_BITS, "an index + 1 fits below the bits of the hash");
 
 berth_status merges_layout(const struct text_build *build, uint64_t count, struct merges *out, berth_error *err)
 {
@@ -33,48 +35,47 @@ static uint32_t merge_rank(const struct merges *merges, uint32_t pair)
     return merges->result_rank == NULL ? pair : merges->result_rank[merge_result(merges, pair)];
 }
 
-static uint32_t first_slot(const struct merges *merges, uint64_t key)
-{
-    key = (key ^ key >> ID_BITS) * 0x9e3779b97f4a7c15u;
-    key ^= key >> 29;
-    key *= 0xbf58476d1ce4e5b9u;
-    return (uint32_t)((key >> 32) * merges->slots_count >> 32);
-}
-
 static uint64_t pair_key(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left | (uint64_t)(uint32_t)right << ID_BITS;
 }
 
-void merges_add(struct merges *merges, uint32_t index, int32_t left, int32_t right, int32_t result, bool replace)
+/* Finds the slot of a pair, or the free slot where its walk ends. Bits of the hash beside each index tell most other
+ * pairs apart without a look at them: the usual answer, that two symbols do not merge, costs one cache miss. */
+static uint32_t find_slot(const struct merges *merges, uint64_t key, uint32_t *mark)
 {
     const uint64_t key_mask = ((uint64_t)1 << (2 * ID_BITS)) - 1;
-    uint64_t key = pair_key(left, right);
-    merges->packed[index] = key | (uint64_t)(uint32_t)result << (2 * ID_BITS);
-    uint32_t slot = first_slot(merges, key);
-    while (merges->slots[slot] != 0) {
-        if ((merges->packed[merges->slots[slot] - 1] & key_mask) == key) {
-            merges->slots[slot] = replace ? index + 1 : merges->slots[slot];
-            return;
+    uint64_t hash = (key ^ key >> ID_BITS) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    hash *= 0xbf58476d1ce4e5b9u;
+    *mark = (uint32_t)hash & ~INDEX_MASK;
+    uint32_t slot = (uint32_t)((hash >> 32) * merges->slots_count >> 32);
+    for (;;) {
+        uint32_t entry = merges->slots[slot];
+        if (entry == 0 ||
+            ((entry & ~INDEX_MASK) == *mark && (merges->packed[(entry & INDEX_MASK) - 1] & key_mask) == key)) {
+            return slot;
         }
         slot = slot + 1 == merges->slots_count ? 0 : slot + 1;
     }
-    merges->slots[slot] = index + 1;
+}
+
+void merges_add(struct merges *merges, uint32_t index, int32_t left, int32_t right, int32_t result, bool replace)
+{
+    uint64_t key = pair_key(left, right);
+    uint32_t mark;
+    uint32_t slot = find_slot(merges, key, &mark);
+    merges->packed[index] = key | (uint64_t)(uint32_t)result << (2 * ID_BITS);
+    if (merges->slots[slot] == 0 || replace) {
+        merges->slots[slot] = mark | (index + 1);
+    }
 }
 
 static uint32_t find_pair(const struct merges *merges, int32_t left, int32_t right)
 {
-    const uint64_t key_mask = ((uint64_t)1 << (2 * ID_BITS)) - 1;
-    uint64_t key = pair_key(left, right);
-    uint32_t slot = first_slot(merges, key);
-    while (merges->slots[slot] != 0) {
-        uint32_t index = merges->slots[slot] - 1;
-        if ((merges->packed[index] & key_mask) == key) {
-            return index;
-        }
-        slot = slot + 1 == merges->slots_count ? 0 : slot + 1;
-    }
-    return NO_PAIR;
+    uint32_t mark;
+    uint32_t slot = find_slot(merges, pair_key(left, right), &mark);
+    return merges->slots[slot] == 0 ? NO_PAIR : (merges->slots[slot] & INDEX_MASK) - 1;
 }
 
 /* A heap entry is rank << 32 | position: its order is the order of merging. */

@@ -17,7 +17,7 @@ struct merges {
     uint32_t count;
     uint32_t slots_count;
     uint64_t *packed;            /* [count] left | right << 21 | result << 42 */
-    uint32_t *slots;             /* [slots_count] index + 1, 0: free */
+    uint32_t *slots;             /* [slots_count] index + 1 and seven bits of the hash above, 0: free */
     const uint32_t *result_rank; /* [vocabulary] by result; NULL: the rank is the index */
 };
 

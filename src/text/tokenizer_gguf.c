@@ -108,8 +108,20 @@ static berth_status read_tokens(const struct text_build *build, const struct met
     return BERTH_OK;
 }
 
+/* Phi-3's tokens swallow the white space behind them, but for three; GGUF has no place to say so. */
+static bool swallows_space(const struct meta *meta, struct str spelling)
+{
+    struct str model = {"", 0};
+    struct str architecture = {"", 0};
+    (void)meta_str(meta, STR("tokenizer.ggml.model"), &model);
+    (void)meta_str(meta, STR("general.architecture"), &architecture);
+    return str_is(model, "llama") && (str_is(architecture, "phi3") || str_is(architecture, "phimoe")) &&
+           !str_is(spelling, "<unk>") && !str_is(spelling, "<s>") && !str_is(spelling, "<|endoftext|>");
+}
+
 /* Control, unknown and user-defined tokens are looked for in the text; the first two only on demand. */
-static berth_status read_added(const struct text_build *build, struct text *text, berth_error *err)
+static berth_status read_added(const struct text_build *build, const struct meta *meta, struct text *text,
+                               berth_error *err)
 {
     const struct vocab *vocab = &text->vocab;
     uint32_t count = 0;
@@ -124,6 +136,7 @@ static berth_status read_added(const struct text_build *build, struct text *text
         struct str spelling = vocab_spelling(vocab, (int32_t)id);
         if ((vocab->flags[id] & (VOCAB_RAW | VOCAB_SPECIAL)) != 0 && spelling.bytes != 0) {
             unsigned flags = (vocab->flags[id] & VOCAB_SPECIAL) != 0 ? (unsigned)ADDED_SPECIAL : 0u;
+            flags |= swallows_space(meta, spelling) ? (unsigned)ADDED_RSTRIP : 0u;
             entries[count++] = (struct added_entry){spelling, (int32_t)id, flags};
         }
     }
@@ -419,7 +432,7 @@ berth_status tokenizer_gguf_build(const struct text_build *build, const struct c
     bool add_bos = !gpt2;
     struct str source;
     TRY(read_tokens(build, meta, text, err));
-    TRY(read_added(build, text, err));
+    TRY(read_added(build, meta, text, err));
     TRY(steps_layout(build, text, err));
     if (gpt2) {
         TRY(build_gpt2(build, meta, text, &add_bos, err));

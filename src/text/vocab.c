@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/vocab.h"
 
-#include <assert.h>
-
 #include "text/unicode.h"
 
 berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
@@ -32,37 +30,56 @@ berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32
     return BERTH_OK;
 }
 
+enum { ID_BITS = 22 };
+static const uint32_t ID_MASK = (1u << ID_BITS) - 1;
+_Static_assert(VOCAB_IDS_MAX < 1 << ID_BITS, "an id + 1 fits below the bits of the hash");
+
+/* A walk over the slots where a hash may be. The bits of the hash beside each id tell most others apart without a look
+ * at their spelling, which would be two more cache misses. */
+struct probe {
+    uint32_t slot;
+    uint32_t mark;
+};
+
 /* FNV leaves short strings close together; the multiplication spreads them over the upper half, which then scales to
  * the table. */
-static uint32_t first_slot(const struct vocab *vocab, uint64_t hash)
+static struct probe probe_begin(const struct vocab *vocab, uint64_t hash)
 {
     hash ^= hash >> 32;
     hash *= 0x9e3779b97f4a7c15u;
-    return (uint32_t)((hash >> 32) * vocab->slots_count >> 32);
+    return (struct probe){(uint32_t)((hash >> 32) * vocab->slots_count >> 32), (uint32_t)hash & ~ID_MASK};
 }
 
-static uint32_t next_slot(const struct vocab *vocab, uint32_t slot)
+static void probe_next(const struct vocab *vocab, struct probe *probe)
 {
-    return slot + 1 == vocab->slots_count ? 0 : slot + 1;
+    probe->slot = probe->slot + 1 == vocab->slots_count ? 0 : probe->slot + 1;
+}
+
+/* The next id of this hash; VOCAB_NONE: a free slot ends the walk. */
+static int32_t probe_id(const struct vocab *vocab, struct probe *probe)
+{
+    for (;; probe_next(vocab, probe)) {
+        uint32_t entry = vocab->slots[probe->slot];
+        if (entry == 0) {
+            return VOCAB_NONE;
+        }
+        if ((entry & ~ID_MASK) == probe->mark) {
+            return (int32_t)(entry & ID_MASK) - 1;
+        }
+    }
 }
 
 int32_t vocab_index(struct vocab *vocab, int32_t id)
 {
     struct str spelling = vocab_spelling(vocab, id);
-    uint32_t slot = first_slot(vocab, hash_bytes(HASH_SEED, spelling.ptr, spelling.bytes));
-    for (uint32_t tried = 0; tried < vocab->slots_count; tried++) {
-        if (vocab->slots[slot] == 0) {
-            vocab->slots[slot] = (uint32_t)id + 1;
-            return id;
-        }
-        int32_t there = (int32_t)vocab->slots[slot] - 1;
+    struct probe probe = probe_begin(vocab, hash_bytes(HASH_SEED, spelling.ptr, spelling.bytes));
+    for (int32_t there; (there = probe_id(vocab, &probe)) != VOCAB_NONE; probe_next(vocab, &probe)) {
         if (str_equal(vocab_spelling(vocab, there), spelling)) {
             return there;
         }
-        slot = next_slot(vocab, slot);
     }
-    assert(false && "the index was laid out for fewer tokens");
-    return VOCAB_NONE;
+    vocab->slots[probe.slot] = probe.mark | ((uint32_t)id + 1);
+    return id;
 }
 
 int32_t vocab_find_joined(const struct vocab *vocab, struct str a, struct str b)
@@ -71,17 +88,16 @@ int32_t vocab_find_joined(const struct vocab *vocab, struct str a, struct str b)
     if (bytes > vocab->longest_bytes) {
         return VOCAB_NONE;
     }
-    uint64_t hash = hash_bytes(hash_bytes(HASH_SEED, a.ptr, a.bytes), b.ptr, b.bytes);
-    uint32_t slot = first_slot(vocab, hash);
-    for (; vocab->slots[slot] != 0; slot = next_slot(vocab, slot)) {
-        int32_t id = (int32_t)vocab->slots[slot] - 1;
+    struct probe probe = probe_begin(vocab, hash_bytes(hash_bytes(HASH_SEED, a.ptr, a.bytes), b.ptr, b.bytes));
+    int32_t id;
+    for (; (id = probe_id(vocab, &probe)) != VOCAB_NONE; probe_next(vocab, &probe)) {
         struct str there = vocab_spelling(vocab, id);
         if (there.bytes == bytes && (a.bytes == 0 || memcmp(there.ptr, a.ptr, a.bytes) == 0) &&
             (b.bytes == 0 || memcmp(there.ptr + a.bytes, b.ptr, b.bytes) == 0)) {
-            return id;
+            break;
         }
     }
-    return VOCAB_NONE;
+    return id;
 }
 
 int32_t vocab_find(const struct vocab *vocab, struct str spelling)
@@ -114,12 +130,12 @@ int32_t vocab_find_byte_level(const struct vocab *vocab, struct str text)
         size_t bytes = unicode_put(byte_level_point((unsigned char)text.ptr[i]), mapped);
         hash = hash_bytes(hash, mapped, bytes);
     }
-    uint32_t slot = first_slot(vocab, hash);
-    for (; vocab->slots[slot] != 0; slot = next_slot(vocab, slot)) {
-        int32_t id = (int32_t)vocab->slots[slot] - 1;
+    struct probe probe = probe_begin(vocab, hash);
+    int32_t id;
+    for (; (id = probe_id(vocab, &probe)) != VOCAB_NONE; probe_next(vocab, &probe)) {
         if (is_spelt(vocab_spelling(vocab, id), text)) {
-            return id;
+            break;
         }
     }
-    return VOCAB_NONE;
+    return id;
 }

@@ -31,7 +31,7 @@ struct vocab {
     uint32_t *starts; /* [count + 1] into bytes */
     char *bytes;
     unsigned char *flags; /* [count] */
-    uint32_t *slots;      /* [slots_count] id + 1, 0: free; open addressing */
+    uint32_t *slots;      /* [slots_count] id + 1 and ten bits of the hash above, 0: free; open addressing */
 };
 
 /* Room for `count` ids, `indexed` of them in the index, and all spellings together. The caller fills starts, bytes and

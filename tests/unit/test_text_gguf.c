@@ -415,6 +415,33 @@ static void sentencepiece_texts_make_the_round_trip(void **state)
     }
 }
 
+static void tokens_of_phi3_swallow_the_space_behind_them(void **state)
+{
+    (void)state;
+    uint32_t seed = 3;
+    for (unsigned phi = 0; phi < 2; phi++) {
+        struct random_vocab vocab;
+        struct header header;
+        struct text_help help;
+        int32_t ids[64];
+        size_t count;
+        make_vocab(&vocab, &seed);
+        header_begin(&header);
+        put_text(&header, "general.architecture", phi == 0 ? "llama" : "phimoe");
+        put_vocab(&header, &vocab);
+        put_bool(&header, "tokenizer.ggml.add_space_prefix", false);
+        assert_int_equal(header_build(&header, &help, 4096), BERTH_OK);
+        /* Each newline that stays is its byte token. */
+        assert_int_equal(text_encode(help.text, STR("</s>\n\n<s>\n"), BERTH_TOKENIZE_SPECIAL, ids, 64, &count, NULL),
+                         BERTH_OK);
+        static const int32_t want[2][5] = {{2, 13, 13, 1, 13}, {2, 1, 13}};
+        assert_int_equal(count, phi == 0 ? 5 : 3);
+        assert_memory_equal(ids, want[phi], count * sizeof *ids);
+        text_help_free(&help);
+        header_free(&header);
+    }
+}
+
 static void user_defined_tokens_are_found_and_control_tokens_on_demand(void **state)
 {
     (void)state;
@@ -698,6 +725,7 @@ int main(void)
         cmocka_unit_test(the_pocket_vocabulary_gives_the_reference_ids),
         cmocka_unit_test(sentencepiece_merges_by_score_and_leftmost),
         cmocka_unit_test(sentencepiece_texts_make_the_round_trip),
+        cmocka_unit_test(tokens_of_phi3_swallow_the_space_behind_them),
         cmocka_unit_test(user_defined_tokens_are_found_and_control_tokens_on_demand),
         cmocka_unit_test(named_pretokenizers_cut_as_published),
         cmocka_unit_test(every_named_pretokenizer_compiles),
