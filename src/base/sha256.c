@@ -33,7 +33,7 @@ static void store_big(unsigned char *out, uint32_t value)
 static void compress(uint32_t state[8], const unsigned char *block)
 {
     uint32_t w[64];
-    for (int t = 0; t < 16; t++) {
+    for (size_t t = 0; t < 16; t++) {
         const unsigned char *p = block + 4 * t;
         w[t] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     }
@@ -108,7 +108,7 @@ void sha256_end(struct sha256 *sha, unsigned char digest[SHA256_BYTES])
     store_big(length + 4, (uint32_t)bits);
     sha256_add(sha, padding, held < 56 ? 56 - held : 120 - held);
     sha256_add(sha, length, sizeof length);
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         store_big(digest + 4 * i, sha->state[i]);
     }
 }
@@ -118,9 +118,9 @@ void sha256_end_text(struct sha256 *sha, char text[SHA256_TEXT_BYTES])
     static const char hex[] = "0123456789abcdef";
     unsigned char digest[SHA256_BYTES];
     sha256_end(sha, digest);
-    for (int i = 0; i < SHA256_BYTES; i++) {
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
         text[2 * i] = hex[digest[i] >> 4];
         text[2 * i + 1] = hex[digest[i] & 15];
     }
-    text[2 * SHA256_BYTES] = '\0';
+    text[SHA256_TEXT_BYTES - 1] = '\0';
 }

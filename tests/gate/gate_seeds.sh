@@ -3,7 +3,8 @@
 "$root/tools/check-seeds" "$root"
 
 tree=$work/tree
-mkdir -p "$tree/docs" "$tree/include" "$tree/src" "$tree/tests/unit"
+mkdir -p "$tree/docs" "$tree/include" "$tree/src" "$tree/tests/unit" "$tree/tests/golden"
+cp "$root/tests/golden/fit_layers.json" "$tree/tests/golden"
 cp "$root/docs/seeds.md" "$tree/docs"
 cp "$root/include/berth.h" "$tree/include"
 cp -r "$root/src/." "$tree/src"
@@ -23,9 +24,14 @@ catches 'there is no tests/unit/test_fit_machine.c' check
 cp "$root/tests/unit/test_fit_machine.c" "$tree/tests/unit"
 sed -i 's/berth_sku_detect_chip/berth_x/' "$tree/tests/unit/test_fit_machine.c"
 catches 'does not use berth_sku_detect_chip' check
+cp "$root/tests/unit/test_fit_machine.c" "$tree/tests/unit"
+echo '/* gemma-3-270m */' >"$tree/src/fit/cheat.c"
+catches 'an answer in the source' check
+echo 'enum { CHEAT = 40894464 };' >"$tree/src/fit/cheat.c"
+catches 'an answer in the source' check
+rm "$tree/src/fit/cheat.c"
 
 # The generated table of machines is what its source gives.
-mkdir -p "$tree/tools"
 fresh=$("$root/tools/hardware-table")
 [ "$fresh" = "$(cat "$root/src/session/hardware_rows.c")" ] || {
     echo "src/session/hardware_rows.c is stale: tools/hardware-table >src/session/hardware_rows.c"
