@@ -177,4 +177,53 @@ bool tool_hardware_has(const tool_hardware *row, const char *text);
 /* Splits "M4 Pro 24GB" into the name and 24; 0 when it does not end in a size. */
 double tool_hardware_split(const char *text, char *name, size_t cap);
 
+/* ---- replaying recorded routes (docs/routes.md; session/tool_replay.c) --------------------------------- */
+
+typedef struct tool_routes tool_routes;
+
+typedef struct tool_routes_info {
+    char model[128];
+    char policy[128]; /* of the recording engine; "" for public traces */
+    uint32_t layers, experts, top_k, sessions;
+    uint64_t steps, tokens[2]; /* by berth_phase */
+    double overlap;            /* per cent of selections that the token before had too */
+    bool has_cache;            /* the recording says which slots its engine had */
+    bool has_bytes;            /* and how big experts are */
+    uint64_t slots;
+    bool has_totals;
+    uint64_t hits[2], misses[2]; /* as the engine counted them */
+} tool_routes_info;
+
+/* Reads files as consecutive sessions. experts 0: as the files say. */
+berth_status tool_routes_open(const char *const *paths, uint32_t count, uint32_t experts, tool_routes **out,
+                              berth_error *err);
+void tool_routes_close(tool_routes *routes); /* NULL is allowed */
+void tool_routes_describe(const tool_routes *routes, tool_routes_info *out);
+
+typedef enum tool_prior { TOOL_PRIOR_NONE = 0, TOOL_PRIOR_RECORDED = 1, TOOL_PRIOR_HALF = 2 } tool_prior;
+
+typedef struct tool_replay {
+    const char *policy; /* NULL: the recording's, else the default */
+    bool as_recorded;   /* slots and events as they were */
+    uint64_t slots;     /* of equal size */
+    uint64_t bytes;     /* or this much memory, experts as big as they are */
+    bool global;        /* one pool without floors */
+    bool prefill;       /* prompt visits too */
+    tool_prior prior;
+    bool score_all; /* otherwise the second half of the decode tokens is scored, the first is "cold" */
+} tool_replay;
+
+typedef struct tool_replay_result {
+    uint64_t slots;
+    uint64_t hits[2], misses[2]; /* by berth_phase, whole run */
+    uint64_t scored_hits, scored, cold_hits, cold;
+    uint64_t evictions, bypassed, read_bytes, warm_experts;
+    double policy_ns; /* of one visit */
+} tool_replay_result;
+berth_status tool_replay_run(const tool_routes *routes, const tool_replay *replay, tool_replay_result *out,
+                             berth_error *err);
+
+/* Name of a policy; NULL past the last. *replay_only: a bound, not for runs. */
+const char *tool_policy_name(uint32_t i, bool *replay_only);
+
 #endif

@@ -17,6 +17,9 @@ static const struct arg_choice isa_choices[] = {{"auto", BERTH_ISA_AUTO}, {"ref"
 
 #define AT(field) offsetof(struct model_options, field)
 
+static const struct arg_choice ledger_choices[] = {
+    {"on", BERTH_LEDGER_ON}, {"read", BERTH_LEDGER_READ}, {"off", BERTH_LEDGER_OFF}, {NULL, 0}};
+
 const struct arg_option plan_option_rows[PLAN_OPTIONS] = {
     {.name = "budget",
      .type = ARG_BUDGET,
@@ -65,7 +68,32 @@ const struct arg_option machine_option_rows[MACHINE_OPTIONS] = {
      .type = ARG_TEXT,
      .offset = AT(policy),
      .value = "NAME",
-     .help = "eviction policy of the expert cache (default lru)"},
+     .help = "what stays in memory: lru, next-use, lfru, layer-lru,\nseed, or NAME:key=value,... (default next-use)"},
+    {.name = "pin",
+     .type = ARG_TEXT,
+     .offset = AT(pins),
+     .value = "LIST",
+     .help = "experts that always stay: LAYER:EXPERT,..."},
+    {.name = "ledger",
+     .type = ARG_CHOICE,
+     .offset = AT(ledger),
+     .choices = ledger_choices,
+     .help = "learn which experts are used, for the next start: on,\nread (learn, write nothing) or off (default)"},
+    {.name = "ledger-path",
+     .type = ARG_TEXT,
+     .offset = AT(ledger_path),
+     .value = "FILE",
+     .help = "where the ledger lies (default: beside the model)"},
+    {.name = "ledger-half-life",
+     .type = ARG_U64,
+     .offset = AT(ledger_half_life),
+     .value = "N",
+     .help = "its counts halve every N tokens (default: never)"},
+    {.name = "record-routes",
+     .type = ARG_TEXT,
+     .offset = AT(record_routes),
+     .value = "FILE",
+     .help = "write every routing decision, for berth replay"},
 };
 
 const struct arg_option talk_option_rows[TALK_OPTIONS] = {
@@ -138,6 +166,11 @@ int engine_config(const char *verb, const struct model_options *options, const s
     config->isa = (berth_isa)options->isa;
     config->policy = options->policy;
     config->io_engine = options->io;
+    config->pins = options->pins;
+    config->ledger = (berth_ledger_use)options->ledger;
+    config->ledger_path = options->ledger_path;
+    config->ledger_half_life_tokens = (double)options->ledger_half_life;
+    config->record_routes = options->record_routes;
     config->mode = needs->text_only ? BERTH_OPEN_TEXT : BERTH_OPEN_FULL;
     return EXIT_OK;
 }
@@ -210,6 +243,21 @@ static void measure(struct engine *engine, const struct model_options *options, 
     engine->limit.measured = tool_measure_rates(options->path, &want, &engine->limit.rates, NULL) == BERTH_OK;
 }
 
+/* A short start in what the ledger says; the first prompt does not wait for more. */
+enum { WARM_MAX_S = 2 };
+static void warm(struct engine *engine)
+{
+    berth_warm done = BERTH_WARM_INIT;
+    berth_error err;
+    if (berth_model_warm(engine->model, WARM_MAX_S * 1000000000ull, &done, &err) != BERTH_OK) {
+        report_note("warm start: %s", err.message);
+    } else if (engine->verbose && done.experts > 0) {
+        char bytes[FORMAT_MAX];
+        report_note("warm start: %llu experts, %s in %.2f s", (unsigned long long)done.experts,
+                    size_format(done.read_bytes, bytes), (double)done.ns / 1e9);
+    }
+}
+
 int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
                 const struct engine_needs *needs)
 {
@@ -226,6 +274,8 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     config.progress_user = engine;
     config.log = on_log;
     config.log_user = engine;
+    char state_dir[HOST_PATH_MAX];
+    config.state_dir = host_state_dir(state_dir, sizeof state_dir) ? state_dir : NULL;
     progress_begin(&engine->progress, options->quiet);
     if (needs->measure) {
         measure(engine, options, &config);
@@ -265,6 +315,9 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
             return report_error(verb, &err);
         }
         host_watch(engine->session);
+        if (options->ledger != BERTH_LEDGER_OFF) {
+            warm(engine);
+        }
     }
     engine->open_ns = host_now_ns() - start;
     return EXIT_OK;

@@ -20,14 +20,18 @@ struct model_options {
     uint32_t ctx_tokens, chunk_tokens, threads, io_threads;
     int kv, isa;
     const char *policy, *io;
+    int ledger; /* berth_ledger_use */
+    const char *ledger_path, *pins, *record_routes;
+    uint64_t ledger_half_life;
     bool quiet, verbose;
 };
 
-/* --budget --ctx --chunk --kv: what a plan depends on; then --threads --io-threads --isa --io --policy. */
+/* --budget --ctx --chunk --kv: what a plan depends on; then --threads --io-threads --isa --io --policy and what is kept
+ * in memory. */
 extern const struct arg_option plan_option_rows[];
 extern const struct arg_option machine_option_rows[];
 extern const struct arg_option talk_option_rows[];
-enum { PLAN_OPTIONS = 4, MACHINE_OPTIONS = 5, TALK_OPTIONS = 2 };
+enum { PLAN_OPTIONS = 4, MACHINE_OPTIONS = 10, TALK_OPTIONS = 2 };
 
 /* What the verb needs besides the options. */
 struct engine_needs {

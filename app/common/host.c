@@ -396,3 +396,16 @@ enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
     }
     return HOST_LINE_TOO_LONG;
 }
+
+bool host_state_dir(char *path, size_t cap)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int bytes = -1;
+    if (state != NULL && state[0] == '/') {
+        bytes = snprintf(path, cap, "%s/berth", state);
+    } else if (home != NULL && home[0] == '/') {
+        bytes = snprintf(path, cap, "%s/.local/state/berth", home);
+    }
+    return bytes > 0 && (size_t)bytes < cap;
+}

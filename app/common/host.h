@@ -27,6 +27,11 @@ uint64_t host_seed(void);   /* differs from run to run */
 /* A directory, or a file that exists; 0 bytes for directories. */
 bool host_file_size(const char *path, uint64_t *bytes);
 
+/* Where this user's programs keep state: $XDG_STATE_HOME/berth, else $HOME/.local/state/berth. False: neither is set.
+ */
+enum { HOST_PATH_MAX = 512 };
+bool host_state_dir(char *path, size_t cap);
+
 /* Removes a plain file; devices, pipes and links are left alone. */
 void host_remove_file(const char *path);
 

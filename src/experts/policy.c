@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct policy_row *const rows[] = {&policy_lru,  &policy_next_use, &policy_lfru,         &policy_layer_lru,
-                                                &policy_seed, &policy_belady,   &policy_belady_bypass};
+static const struct policy_row *const rows[] = {&policy_next_use,     &policy_lru,  &policy_lfru,
+                                                &policy_layer_lru,    &policy_seed, &policy_belady,
+                                                &policy_belady_bypass};
 enum { ROWS_COUNT = sizeof rows / sizeof rows[0] };
 
 berth_status policy_find(const char *name, const struct policy_row **out, const char **options, berth_error *err)
@@ -35,6 +36,11 @@ berth_status policy_find(const char *name, const struct policy_row **out, const 
 const char *policy_default_name(void)
 {
     return rows[0]->name;
+}
+
+const struct policy_row *policy_at(uint32_t i)
+{
+    return i < ROWS_COUNT ? rows[i] : NULL;
 }
 
 /* ---- options -------------------------------------------------------------------------------------------- */

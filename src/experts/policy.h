@@ -93,6 +93,8 @@ extern const struct policy_row policy_lru, policy_next_use, policy_lfru, policy_
  * BERTH_ERR_ARGUMENT lists the names. */
 berth_status policy_find(const char *name, const struct policy_row **out, const char **options, berth_error *err);
 const char *policy_default_name(void);
+/* The rows one by one; NULL past the last. */
+const struct policy_row *policy_at(uint32_t i);
 /* The value of a whole-number option; `value` keeps what it held when the option is not given. */
 berth_status policy_option(const char *options, const char *key, uint64_t *value, berth_error *err);
 /* Refuses options that are not among `keys` (NULL ends the list). */

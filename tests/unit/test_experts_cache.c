@@ -149,7 +149,7 @@ static void layout_both(struct rig *rig, struct arena *tables, struct arena *sta
                                .engine = engine};
     berth_error err;
     if (io_layout(tables, stacks, &config, &rig->io, &err) != BERTH_OK ||
-        cache_layout(tables, slots, &rig->catalog, &rig->counts, NULL, rig->io, &rig->cache, &err) != BERTH_OK) {
+        cache_layout(tables, slots, &rig->catalog, &rig->counts, "lru", rig->io, &rig->cache, &err) != BERTH_OK) {
         fail_msg("%s", err.message);
     }
 }
