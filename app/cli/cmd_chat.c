@@ -178,6 +178,10 @@ static int answer(struct talk *talk, uint32_t fed, double prompt_s)
     generate(&generator, chat_answer(chat), limit, &result);
     live_end(&live);
     chat_answered(chat, &result);
+    berth_error unsaved;
+    if (berth_session_turn_end(talk->engine.session, NULL, &unsaved) != BERTH_OK) {
+        report_note("the usage ledger was not saved: %s", unsaved.message);
+    }
     if (!report_write("\n", 1) || result.end == GENERATE_OUTPUT) {
         return EXIT_FAILED; /* said when stdout is flushed at the end */
     }

@@ -719,7 +719,8 @@ berth_status cache_preload(struct cache *cache, uint32_t layer, const uint16_t *
 {
     struct visit *visit = &cache->visit;
     *counts = (struct cache_preload){0};
-    if (visit->running || layer >= cache->catalog->layers || count > cache->catalog->experts) {
+    if (visit->running || layer >= cache->catalog->layers || count > cache->catalog->experts ||
+        cache->fetches_count == 0) {
         return error_set(err, BERTH_ERR_ARGUMENT, "preload of layer %u with %u experts", layer, count);
     }
     TRY(visit_sort(cache, layer, experts, count, err));

@@ -159,9 +159,9 @@ static uint32_t bank_slots(const struct banks *banks, uint32_t layer)
 {
     const struct policy_view *view = banks->view;
     uint32_t pool = view->layer_pool[layer];
-    uint64_t layers = 0;
+    uint64_t layers = 1; /* this one */
     for (uint32_t other = 0; other < view->catalog->layers; other++) {
-        layers += view->layer_pool[other] == pool ? 1 : 0;
+        layers += other != layer && view->layer_pool[other] == pool ? 1 : 0;
     }
     uint64_t taken = view->pool_pinned[pool] + banks->working;
     uint64_t share = view->pool_count[pool] > taken ? (view->pool_count[pool] - taken) / layers : 0;

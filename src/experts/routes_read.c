@@ -21,7 +21,7 @@ static berth_status carve(struct routes_text *text, uint64_t file_bytes, uint64_
     uint64_t ids = file_bytes / 2 + 16;
     uint64_t events = file_bytes / 6 + 16;
     uint64_t bytes = steps * sizeof(struct route_step) + ids * sizeof(uint16_t) + events * sizeof(struct route_event) +
-                     text_bytes + ROUTES_TABLES_BYTES + 16 * OS_PAGE_BYTES;
+                     text_bytes + ROUTES_TABLES_BYTES + 16ull * OS_PAGE_BYTES;
     void *region = NULL;
     TRY(os_reserve(NULL, bytes, false, &region, err));
     arena_carve(&text->arena, region, bytes);

@@ -253,6 +253,23 @@ berth_status berth_session_truncate(berth_session *session, uint32_t length)
     return BERTH_OK;
 }
 
+berth_status berth_model_warm(berth_model *model, uint64_t max_ns, berth_warm *warm, berth_error *err)
+{
+    (void)model;
+    (void)max_ns;
+    (void)err;
+    warm->complete = true;
+    return BERTH_OK;
+}
+
+berth_status berth_session_turn_end(berth_session *session, berth_turn *turn, berth_error *err)
+{
+    (void)session;
+    (void)turn;
+    (void)err;
+    return BERTH_OK;
+}
+
 void berth_session_cancel(berth_session *session)
 {
     (void)session;
