@@ -2,7 +2,7 @@
  * Building, encoding and the questions other rooms ask. */
 #include "text/tokenizer.h"
 
-#include <assert.h>
+#include <stdio.h>
 
 #include "text/unicode.h"
 #include "text/unicode_new.h"
@@ -156,6 +156,17 @@ static berth_status build_text(const struct text_build *build, const struct chec
     return BERTH_OK;
 }
 
+/* Errors say which file they are about, unless whoever set them did. */
+static void name_file(const struct checkpoint *checkpoint, bool json, berth_error *err)
+{
+    char path[sizeof checkpoint->path + 32];
+    if (err == NULL || err->path[0] != '\0') {
+        return;
+    }
+    (void)snprintf(path, sizeof path, json ? "%s/tokenizer.json" : "%s", checkpoint->path);
+    error_at_path(err, path);
+}
+
 berth_status text_layout(struct arena *arena, struct arena *temp, const struct checkpoint *checkpoint,
                          uint64_t text_bytes_max, struct text **out, berth_error *err)
 {
@@ -174,9 +185,7 @@ berth_status text_layout(struct arena *arena, struct arena *temp, const struct c
     arena_rewind(temp, mark);
     if (status != BERTH_OK) {
         arena_rewind(arena, arena_start);
-        if (err != NULL && err->path[0] == '\0') {
-            error_at_path(err, checkpoint->path);
-        }
+        name_file(checkpoint, json, err);
         return status;
     }
     *out = arena_is_measuring(arena) ? NULL : text;

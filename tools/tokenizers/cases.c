@@ -148,6 +148,7 @@ int main(int argc, char **argv)
         fwrite(&decoded, sizeof decoded, 1, stdout);
         fwrite(output, 1, decoded, stdout);
     }
-    fprintf(stderr, "encoded %.0f bytes in %.1f ms, %.2f MB/s\n", bytes, 1e3 * spent, spent > 0 ? bytes / spent / 1e6 : 0.0);
+    fprintf(stderr, "encoded %.0f bytes in %.1f ms, %.2f MB/s\n", bytes, 1e3 * spent,
+            spent > 0 ? bytes / spent / 1e6 : 0.0);
     return 0;
 }

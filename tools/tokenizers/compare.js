@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compares Berth's tokenizers with a reference; for development, nothing of it is built or installed.
+// Compares Berth's tokenizers with a reference; for development, no test runs it.
 //
 //   node compare.js vectors TEXT_CASES VOCAB.gguf             against VOCAB.gguf.inp and .out beside it
 //   node compare.js reference TEXT_CASES DIR|tokenizer.json [COUNT] [SEED]
@@ -7,11 +7,8 @@
 //   node compare.js pair TEXT_CASES GGUF DIR|tokenizer.json [COUNT] [SEED]
 //                                                             the GGUF file against the same reference
 //
-// TEXT_CASES is cases.c compiled against the library of a build:
-//   cc -O2 -std=c11 -Isrc -Iinclude tools/tokenizers/cases.c -o text_cases BUILD/libberth_internal.a \
-//      $(pkg-config --libs libpcre2-8 libutf8proc) -lm -lpthread
-// `tokenizers` (0.23.2 was used) is looked for from the current directory. EXTRA=FILE adds the texts of a file in the
-// .inp format. Prints the differences it finds (at most 10) and equal/total.
+// TEXT_CASES is the program of that name in a build directory (cases.c). `tokenizers` (0.23.2 was used) is looked for
+// from the current directory. EXTRA=FILE adds the texts of a file in the .inp format. Prints the differences it finds (at most 10) and equal/total.
 'use strict';
 const fs = require('fs');
 const path = require('path');
