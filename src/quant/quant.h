@@ -15,7 +15,7 @@ enum dtype {
     DTYPE_F16,
     DTYPE_BF16,
     DTYPE_Q8_0,
-    /* Known to the loader (sizes are right), no kernels yet: */
+    /* Blocks that run and that convert cannot write yet: */
     DTYPE_Q4_0,
     DTYPE_Q4_1,
     DTYPE_Q5_0,
@@ -35,6 +35,12 @@ enum dtype {
     DTYPE_IQ4_NL,
     DTYPE_IQ4_XS,
     DTYPE_MXFP4,
+    DTYPE_TQ1_0,
+    DTYPE_TQ2_0,
+    DTYPE_Q1_0,
+    DTYPE_Q2_0,
+    /* Known to the loader (sizes are right), no kernels: */
+    DTYPE_NVFP4,
     DTYPE_F64,
     DTYPE_I8,
     DTYPE_I16,
@@ -47,6 +53,13 @@ enum dtype {
     DTYPE_BOOL,
     DTYPE_F8_E4M3,
     DTYPE_F8_E5M2,
+    DTYPE_F8_E4M3FNUZ,
+    DTYPE_F8_E5M2FNUZ,
+    DTYPE_F8_E8M0,
+    DTYPE_F6_E2M3,
+    DTYPE_F6_E3M2,
+    DTYPE_F4, /* two a byte */
+    DTYPE_C64,
     DTYPE_COUNT
 };
 

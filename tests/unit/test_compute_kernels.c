@@ -256,6 +256,85 @@ static void check_product(const struct product *p)
     free_buffers(&b);
 }
 
+/* Block formats that convert cannot write: random bytes, whose binary16 scales are mostly finite; and what a float32
+ * matrix of the dequantised values gives is the reference, for every row of the table. */
+static void check_block_product(struct product p)
+{
+    struct product plain = p;
+    plain.type = DTYPE_F32;
+    plain.shift = 0;
+    plain.gap = 0;
+    struct buffers b = make_buffers(&plain);
+    uint64_t row_bytes = 0;
+    assert_true(quant_row_bytes(p.type, p.k, &row_bytes));
+    struct buffers blocks = b;
+    blocks.w_row_bytes = (size_t)row_bytes + p.gap;
+    size_t w_bytes = p.shift + blocks.w_row_bytes * (p.rows - 1) + (size_t)row_bytes;
+    blocks.w_block = exact_alloc(w_bytes);
+    blocks.w = blocks.w_block + p.shift;
+    for (size_t i = 0; i < w_bytes; i++) {
+        blocks.w_block[i] = (unsigned char)(random_u32() & (p.wild ? 0xffu : 0xbbu)); /* bit 6: no NaN in a scale */
+    }
+    for (uint32_t r = 0; r < p.rows; r++) {
+        float *line = (float *)(void *)(b.w + r * b.w_row_bytes);
+        quant_row(p.type)->dequantise(blocks.w + r * blocks.w_row_bytes, line, p.k);
+    }
+    size_t n = (size_t)(p.rows + 5) * p.tokens;
+    float *want = aligned_block(n * sizeof(float));
+    float *got = aligned_block(n * sizeof(float));
+    run_product(rows[0].row, &plain, &b, want);
+    digest_add(want, n);
+    for (size_t r = 0; r < rows_count; r++) {
+        char what[160];
+        (void)snprintf(what, sizeof what, "matmul %s k %u rows %u [%u,%u) tokens %u shift %zu gap %zu%s%s",
+                       quant_row(p.type)->name, p.k, p.rows, p.row_begin, p.row_end, p.tokens, p.shift, p.gap,
+                       p.bias ? " bias" : "", p.wild ? " wild" : "");
+        run_product(rows[r].row, &p, &blocks, got);
+        rows[r].calls++;
+        same_bits(what, rows[r].row->name, want, got, n);
+        struct product one = p;
+        struct buffers alone = blocks;
+        one.tokens = 1;
+        alone.x = b.x + (p.tokens - 1) * b.x_row_bytes;
+        run_product(rows[r].row, &one, &alone, got);
+        same_bits(what, rows[r].row->name, want + (size_t)(p.rows + 5) * (p.tokens - 1), got, p.rows + 5);
+    }
+    free(want);
+    free(got);
+    free(blocks.w_block);
+    free_buffers(&b);
+}
+
+static void block_products_equal_those_of_dequantised_weights(void **state)
+{
+    (void)state;
+    digest_begin(19);
+    unsigned formats = 0;
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        const struct quant_row *format = quant_row((enum dtype)t);
+        if (format->block_elems == 1 || format->act != ACT_F32) {
+            continue;
+        }
+        formats++;
+        for (int round = 0; round < 30; round++) {
+            struct product p = {.type = (enum dtype)t};
+            p.k = format->block_elems * (1 + random_below(format->block_elems < 256 ? 21 : 4));
+            p.rows = 1 + random_below(11);
+            p.tokens = round % 3 == 0 ? 1 : 1 + random_below(29);
+            p.row_begin = random_below(2) ? 0 : random_below(p.rows);
+            p.row_end = p.row_begin + random_below(p.rows - p.row_begin + 1);
+            p.row_end = random_below(2) ? p.rows : p.row_end;
+            p.shift = random_below(2) ? 0 : random_below(64);
+            p.gap = random_below(3) ? 0 : random_below(40);
+            p.bias = random_below(2) != 0;
+            p.wild = random_below(3) == 0;
+            check_block_product(p);
+        }
+    }
+    assert_int_equal(formats, 23);
+    digest_is("block products", 0xd334fa7989ce30e5u);
+}
+
 static const enum dtype product_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0};
 
 static void matmul_equals_reference(void **state)
@@ -700,6 +779,7 @@ int main(void)
         cmocka_unit_test(matmul_reference_is_close_to_double),
         cmocka_unit_test(matmul_equals_reference),
         cmocka_unit_test(matmul_every_token_count),
+        cmocka_unit_test(block_products_equal_those_of_dequantised_weights),
         cmocka_unit_test(prepare_q8_equals_reference),
         cmocka_unit_test(vectors_follow_their_definitions),
         cmocka_unit_test(vectors_equal_reference),

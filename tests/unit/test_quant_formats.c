@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -157,6 +158,97 @@ static void q8_0_quantise_edge_blocks(void **state)
     }
 }
 
+/* The formats that ggml wrote golden blocks for, and the fingerprint of what it makes of 65,536 values' worth of random
+ * bytes (hostile_bytes()). */
+static const struct {
+    enum dtype type;
+    uint64_t digest;
+} decoded[] = {
+    {DTYPE_F16, 0x1a3fd350d7602a6eu},     {DTYPE_BF16, 0xf5043f2bc4f855ffu},   {DTYPE_Q8_0, 0x5151dae71163a5cfu},
+    {DTYPE_Q4_0, 0x5e4905b3c0de219du},    {DTYPE_Q4_1, 0xc534e24ca268214fu},   {DTYPE_Q5_0, 0x79614622d6f1e76fu},
+    {DTYPE_Q5_1, 0xf9ca56f17db1d2e4u},    {DTYPE_Q2_K, 0xa82021a2cc77f46du},   {DTYPE_Q3_K, 0x229b3aee6020c10du},
+    {DTYPE_Q4_K, 0x619f73153523dc66u},    {DTYPE_Q5_K, 0xbf9084f42e16115eu},   {DTYPE_Q6_K, 0x6a8abe6355cd2733u},
+    {DTYPE_IQ2_XXS, 0x3c803939802b55afu}, {DTYPE_IQ2_XS, 0x7b3441cf185dee54u}, {DTYPE_IQ2_S, 0x0f2c891fecd79472u},
+    {DTYPE_IQ3_XXS, 0xd7780a7bbfe5f090u}, {DTYPE_IQ3_S, 0x4bd653fd706fea27u},  {DTYPE_IQ1_S, 0x05213f1c1a1f8a41u},
+    {DTYPE_IQ1_M, 0x9f60f1e2c1be6ec0u},   {DTYPE_IQ4_NL, 0x3e9657a27e0c511eu}, {DTYPE_IQ4_XS, 0xab936940312dffedu},
+    {DTYPE_MXFP4, 0xca38e8a0cfee2208u},   {DTYPE_TQ1_0, 0x45ebccd311849732u},  {DTYPE_TQ2_0, 0x4fad6f1ff1f45f87u},
+    {DTYPE_Q1_0, 0xc30dc58fbfb7c225u},    {DTYPE_Q2_0, 0xe86a1788a6b0abd1u},
+};
+
+static void dequantise_equals_ggml_bit_for_bit(void **state)
+{
+    (void)state;
+    static float want[VALUES];
+    static float got[VALUES];
+    static unsigned char blocks[VALUES * 2 + 1];
+    unsigned formats = 0;
+    for (size_t c = 0; c < sizeof decoded / sizeof *decoded; c++) {
+        const struct quant_row *row = quant_row(decoded[c].type);
+        if (row->block_elems == 1 || decoded[c].type == DTYPE_Q8_0) {
+            continue; /* the quantiser's tests hold these */
+        }
+        char name[32];
+        char file[48];
+        (void)snprintf(name, sizeof name, "%s", row->name);
+        for (char *p = name; *p != 0; p++) {
+            *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+        }
+        uint64_t bytes = 0;
+        assert_true(quant_row_bytes(decoded[c].type, VALUES, &bytes));
+        (void)snprintf(file, sizeof file, "%s.f32", name);
+        read_golden(file, want, sizeof want);
+        (void)snprintf(file, sizeof file, "%s.blocks", name);
+        for (size_t shift = 0; shift < 2; shift++) { /* blocks at odd addresses too */
+            read_golden(file, blocks + shift, (size_t)bytes);
+            memset(got, 0xaa, sizeof got);
+            row->dequantise(blocks + shift, got, VALUES);
+            for (size_t i = 0; i < VALUES; i++) {
+                if (f32_to_bits(want[i]) != f32_to_bits(got[i])) {
+                    fail_msg("%s: value %zu is %a, ggml has %a", row->name, i, (double)got[i], (double)want[i]);
+                }
+            }
+        }
+        formats++;
+    }
+    assert_int_equal(formats, 23);
+}
+
+static void hostile_bytes(unsigned char *out, size_t n)
+{
+    uint32_t s = 12345;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 1664525u + 1013904223u;
+        out[i] = (unsigned char)(s >> 24);
+    }
+}
+
+static void any_bytes_dequantise_to_what_ggml_makes_of_them(void **state)
+{
+    (void)state;
+    const size_t values = 65536;
+    float *out = malloc(values * sizeof *out);
+    assert_non_null(out);
+    for (size_t c = 0; c < sizeof decoded / sizeof *decoded; c++) {
+        const struct quant_row *row = quant_row(decoded[c].type);
+        size_t bytes = values / row->block_elems * row->block_bytes;
+        unsigned char *blocks = malloc(bytes); /* exact, so that a sanitizer sees a read past the end */
+        assert_non_null(blocks);
+        hostile_bytes(blocks, bytes);
+        row->dequantise(blocks, out, values);
+        uint64_t digest = HASH_SEED;
+        for (size_t i = 0; i < values; i++) {
+            uint32_t bits = isnan(out[i]) ? 0x7fc00000u : f32_to_bits(out[i]);
+            digest = hash_bytes(digest, &bits, sizeof bits);
+        }
+        if (digest != decoded[c].digest) {
+            fail_msg("%s: random bytes give %016llx, in ggml %016llx", row->name, (unsigned long long)digest,
+                     (unsigned long long)decoded[c].digest);
+        }
+        free(blocks);
+    }
+    free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +259,8 @@ int main(void)
         cmocka_unit_test(dequantise_then_quantise_keeps_every_16_bit_pattern),
         cmocka_unit_test(q8_0_dequantise_is_scale_times_quant),
         cmocka_unit_test(q8_0_quantise_edge_blocks),
+        cmocka_unit_test(dequantise_equals_ggml_bit_for_bit),
+        cmocka_unit_test(any_bytes_dequantise_to_what_ggml_makes_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

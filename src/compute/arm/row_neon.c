@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * The NEON row (Armv8.2 with the dot product extension). */
 #include "compute/arm/neon.h"
+#include "compute/blocks.h"
 #include "compute/ref/ref.h"
 #include "compute/rows.h"
+
+#define ENTRY(TYPE, name) [DTYPE_##TYPE] = neon_matmul_##name,
 
 const struct kernels kernels_neon = {
     .isa = BERTH_ISA_NEON,
     .name = "neon",
-    .matmul =
-        {
-            [DTYPE_F32] = neon_matmul_f32,
-            [DTYPE_F16] = neon_matmul_f16,
-            [DTYPE_BF16] = neon_matmul_bf16,
-            [DTYPE_Q8_0] = neon_matmul_q8_0,
-        },
+    .matmul = {[DTYPE_F32] = neon_matmul_f32,
+               [DTYPE_F16] = neon_matmul_f16,
+               [DTYPE_BF16] = neon_matmul_bf16,
+               [DTYPE_Q8_0] = neon_matmul_q8_0,
+               BLOCK_FORMATS(ENTRY)},
     .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = neon_prepare_q8},
     .rmsnorm = neon_rmsnorm,
     .rope = neon_rope,

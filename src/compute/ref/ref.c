@@ -2,18 +2,19 @@
  * The row every CPU can run, and the one the others are held against. */
 #include "compute/ref/ref.h"
 
+#include "compute/blocks.h"
 #include "compute/rows.h"
+
+#define ENTRY(TYPE, name) [DTYPE_##TYPE] = ref_matmul_##name,
 
 const struct kernels kernels_ref = {
     .isa = BERTH_ISA_REF,
     .name = "ref",
-    .matmul =
-        {
-            [DTYPE_F32] = ref_matmul_f32,
-            [DTYPE_F16] = ref_matmul_f16,
-            [DTYPE_BF16] = ref_matmul_bf16,
-            [DTYPE_Q8_0] = ref_matmul_q8_0,
-        },
+    .matmul = {[DTYPE_F32] = ref_matmul_f32,
+               [DTYPE_F16] = ref_matmul_f16,
+               [DTYPE_BF16] = ref_matmul_bf16,
+               [DTYPE_Q8_0] = ref_matmul_q8_0,
+               BLOCK_FORMATS(ENTRY)},
     .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = ref_prepare_q8},
     .rmsnorm = ref_rmsnorm,
     .rope = ref_rope,
