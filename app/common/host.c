@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -341,6 +342,11 @@ static const struct editor *line_editor(void)
         editor.tried = true;
         void *library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
         if (library != NULL) {
+            /* Text is UTF-8 whatever the locale says; in the "C" locale libedit drops what is not ASCII as it is typed.
+             * LC_CTYPE alone: numbers are read and written as before. */
+            if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) {
+                setlocale(LC_CTYPE, "");
+            }
             *(void **)(void *)&editor.read_line = dlsym(library, "readline");
             *(void **)(void *)&editor.add_history = dlsym(library, "add_history");
             *(void **)(void *)&editor.stifle_history = dlsym(library, "stifle_history");

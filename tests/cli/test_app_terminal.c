@@ -42,6 +42,7 @@ static void start(const char *const *arguments)
             words[i] = strdup(arguments[i]);
         }
         setenv("TERM", "xterm", 1);
+        setenv("LC_ALL", "C", 1);
         if (login_tty(terminal.slave) == 0) {
             execv(BERTH_PROGRAM, words);
         }
@@ -169,6 +170,18 @@ static void lines_are_edited_and_recalled(void **state)
     assert_int_equal(finish(), -SIGINT);
 }
 
+static void what_is_typed_is_utf8_in_every_locale(void **state)
+{
+    (void)state;
+    start((const char *const[]){"berth", "chat", BERTH_MODEL, "-n", "3", NULL});
+    wait_for("> ");
+    type("/h\u00e9\u65e5\n");
+    wait_for("unknown command /h\u00e9\u65e5;");
+    wait_for("> ");
+    type("\x04");
+    assert_int_equal(finish(), 0);
+}
+
 int main(void)
 {
     if (access(BERTH_MODEL, R_OK) != 0) {
@@ -181,6 +194,7 @@ int main(void)
         cmocka_unit_test(quiet_is_quiet),
         cmocka_unit_test(a_conversation_can_be_interrupted_and_goes_on),
         cmocka_unit_test(lines_are_edited_and_recalled),
+        cmocka_unit_test(what_is_typed_is_utf8_in_every_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
