@@ -298,11 +298,6 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     berth_model_get_info(engine->model, &engine->info);
     berth_model_get_plan(engine->model, &engine->plan);
     engine_name_budget(options, &engine->plan);
-    if (!needs->text_only && !engine->plan.cached && !options->quiet) {
-        char floor[FORMAT_MAX];
-        report_note("warning: below the floor of %s every expert is read from disk for every token",
-                    size_format(engine->plan.floor_bytes, floor));
-    }
     if (!needs->text_only && !needs->no_session) {
         berth_session_config session = BERTH_SESSION_CONFIG_INIT;
         engine->route = needs->route;

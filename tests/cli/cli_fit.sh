@@ -59,7 +59,9 @@ want_code 0
 want_json
 want_value plan.hard_floor_bytes "$hard"
 want_value plan.cached false
-want_err 'warning: below the floor'
+want_err 'warning: running uncached'
+checks=$((checks + 1))
+[ "$(grep -c 'warning: ' "$work/err")" -eq 1 ] || fail 'the warning comes more than once'
 go logits "$model" --ids 1,2,3 --hash --budget $((hard - 1))
 want_code 3
 go run "$model" --ids 1,2,3,4,5,6,7,8,9 --budget 1
