@@ -136,10 +136,13 @@ static int finish(const char *verb, const struct convert_options *options, berth
         char size[FORMAT_MAX];
         char time[FORMAT_MAX];
         time_format((double)(host_now_ns() - start_ns) * 1e-9, time);
-        if (options->split_bytes == 0 && host_file_size(options->out_path, &bytes)) {
+        if (host_file_size(options->out_path, &bytes)) {
             fprintf(stderr, "berth: wrote %s, %s in %s\n", options->out_path, size_format(bytes, size), time);
-        } else {
-            fprintf(stderr, "berth: wrote %s in %s\n", options->out_path, time);
+        } else { /* in parts: nothing has the name that was given */
+            size_t stem = strlen(options->out_path);
+            stem -= stem > 5 && strcmp(options->out_path + stem - 5, ".gguf") == 0 ? 5 : 0;
+            fprintf(stderr, "berth: wrote %.*s-00001-of-*.gguf and the parts after it in %s\n", (int)stem,
+                    options->out_path, time);
         }
     }
     return EXIT_OK;
