@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "os/cpu.h"
 #include "os/memory.h"
+#include "os/thread.h"
 
 static const char *const line_names[BERTH_LINE_COUNT] = {"trunk", "kv",     "state",   "scratch", "slots", "staging",
                                                          "text",  "tables", "threads", "process", "app",   "device"};
@@ -66,7 +67,7 @@ static berth_status measure(struct solver *s, uint64_t *total)
     }
     uint64_t offsets[BERTH_LINE_COUNT];
     uint64_t region = plan_region(s->lines, offsets);
-    s->lines[BERTH_LINE_PROCESS] = os_process_bytes(region);
+    s->lines[BERTH_LINE_PROCESS] = os_process_bytes(region, s->lines[BERTH_LINE_THREADS] / OS_STACK_BYTES);
     s->lines[BERTH_LINE_APP] = s->request->config->app_bytes;
     *total = region;
     if (u64_add_overflows(*total, s->lines[BERTH_LINE_PROCESS], total) ||

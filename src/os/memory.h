@@ -36,8 +36,9 @@ uint64_t os_major_faults(void);
 
 /* Bytes a memory cgroup may be charged for this process beyond our own reservations: file bytes of the program and
  * every mapped library (rounded to pages), page tables for `reserved_bytes`, 256 KiB per CPU (the kernel charges in
- * batches), and a fixed allowance for the heap and the main stack. */
-uint64_t os_process_bytes(uint64_t reserved_bytes);
+ * batches), what the kernel keeps for each of `threads` besides the first, and a fixed allowance for the heap and the
+ * main stack. */
+uint64_t os_process_bytes(uint64_t reserved_bytes, uint64_t threads);
 
 /* The automatic budget. `root` is "" for this machine, or a directory holding fixture copies of proc/ and sys/ trees
  * (tests): reads <root>/proc/meminfo, <root>/proc/self/cgroup, <root>/proc/self/mountinfo and the cgroup files they

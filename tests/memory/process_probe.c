@@ -10,7 +10,11 @@
 #include "os/memory.h"
 #include "os/thread.h"
 
-enum { THREADS_MAX = 64 };
+enum { THREADS_MAX = 256 };
+
+static struct os_mutex lock;
+static struct os_cond all_here;
+static uint64_t arrived, expected;
 
 static void touch_stack(void *arg)
 {
@@ -18,6 +22,13 @@ static void touch_stack(void *arg)
     for (size_t i = 0; i < sizeof stack; i += OS_PAGE_BYTES) {
         stack[i] = *(unsigned char *)arg;
     }
+    os_mutex_lock(&lock); /* stays until all are there: the kernel's part of each counts at the same time */
+    arrived++;
+    while (arrived < expected) {
+        os_cond_wait(&all_here, &lock);
+    }
+    os_cond_broadcast(&all_here);
+    os_mutex_unlock(&lock);
 }
 
 int main(int argc, char **argv)
@@ -33,6 +44,10 @@ int main(int argc, char **argv)
         return 1;
     }
     os_prefault_code();
+    os_mutex_init(&lock);
+    os_cond_init(&all_here);
+    expected = threads;
+    memset(stack, 1, stacks); /* as the arena does */
     memset(memory, 1, bytes + 1);
     for (uint64_t i = 0; i < threads; i++) {
         void *mine = (unsigned char *)stack + i * OS_STACK_BYTES;
@@ -46,6 +61,6 @@ int main(int argc, char **argv)
     berth_error err; /* formatting touches the heap and the locale */
     struct os_memory_limit limit;
     (void)os_memory_limit("", &limit, &err);
-    printf("%" PRIu64 "\n", os_process_bytes(bytes + stacks) + bytes + stacks + 2u * OS_PAGE_BYTES);
+    printf("%" PRIu64 "\n", os_process_bytes(bytes + stacks, threads) + bytes + stacks + 2u * OS_PAGE_BYTES);
     return 0;
 }

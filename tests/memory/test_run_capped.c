@@ -137,7 +137,7 @@ static void bad_usage_is_told(void **state)
 static void the_process_line_covers_the_peak(void **state)
 {
     (void)state;
-    const char *const sizes[] = {"0 0", "0 8", "67108864 4", "536870912 2"};
+    const char *const sizes[] = {"0 0", "0 8", "0 200", "67108864 4", "536870912 2"};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char arguments[512];
         snprintf(arguments, sizeof arguments, "--copies %s --stdout %s/plan -- %s/process_probe %s", folder, folder,

@@ -355,12 +355,15 @@ static void this_machine_has_a_limit(void **state)
 static void process_bytes_grow_with_the_reservation(void **state)
 {
     (void)state;
-    uint64_t none = os_process_bytes(0);
+    uint64_t none = os_process_bytes(0, 0);
     assert_true(none > 2 * MIB);
     assert_true(none < 512 * MIB);
+    /* A task and its kernel stack are more than 20 KiB. */
+    assert_true(os_process_bytes(0, 100) - none > 100 * 20 * 1024);
+    assert_true(os_process_bytes(0, UINT64_MAX) == UINT64_MAX);
     /* 8 bytes for each 4096, and a 512th of that. */
-    assert_int_equal(os_process_bytes(1024 * MIB) - none, 2 * MIB + 4096);
-    assert_true(os_process_bytes(UINT64_MAX) > (1ull << 55) - 1);
+    assert_int_equal(os_process_bytes(1024 * MIB, 0) - none, 2 * MIB + 4096);
+    assert_true(os_process_bytes(UINT64_MAX, 0) > (1ull << 55) - 1);
 }
 
 int main(void)
