@@ -306,6 +306,13 @@ static berth_status writer_open(struct os_writer *writer, const char *path, void
 {
     *writer = (struct os_writer){.fd = -1, .buffer = buffer, .buffer_bytes = buffer_bytes};
     TRY(copy_path(writer->path, sizeof writer->path, path, err));
+    struct stat old;
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) { /* renaming over it would take the device itself away */
+        error_set(err, BERTH_ERR_IO, "got a %s, wanted a regular file",
+                  S_ISDIR(old.st_mode) ? "directory" : "device, pipe or socket");
+        error_at_path(err, path);
+        return BERTH_ERR_IO;
+    }
     for (unsigned n = 0; n < TEMP_NAMES_MAX; n++) {
         (void)snprintf(writer->temp_path, sizeof writer->temp_path, "%s.tmp.%ld.%u", writer->path, (long)getpid(), n);
         writer->fd = open_retry(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL, mode);

@@ -399,6 +399,20 @@ static void writer_leaves_the_files_of_others(void **state)
     assert_int_equal(names, 1000);
 }
 
+/* Renaming a file over /dev/null would take it from the whole machine. */
+static void writer_refuses_devices(void **state)
+{
+    (void)state;
+    struct os_writer writer;
+    berth_error err;
+    assert_int_equal(os_writer_open(&writer, "/dev/null", NULL, 0, &err), BERTH_ERR_IO);
+    assert_non_null(strstr(err.message, "regular file"));
+    assert_string_equal(err.path, "/dev/null");
+    os_writer_abandon(&writer);
+    assert_int_equal(os_writer_open(&writer, in_folder("."), NULL, 0, &err), BERTH_ERR_IO);
+    os_writer_abandon(&writer);
+}
+
 static void writer_full_disk_keeps_the_old_file(void **state)
 {
     (void)state;
@@ -446,6 +460,7 @@ int main(void)
         cmocka_unit_test(directory_is_sorted_and_stops),
         cmocka_unit_test(writer_replaces_whole_or_not_at_all),
         cmocka_unit_test(writer_leaves_the_files_of_others),
+        cmocka_unit_test(writer_refuses_devices),
         cmocka_unit_test(writer_full_disk_keeps_the_old_file),
     };
     return cmocka_run_group_tests_name("os_file", tests, make_folder, remove_folder);
