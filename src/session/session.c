@@ -2,6 +2,8 @@
  * One sequence of tokens over a model. */
 #include "session/model.h"
 
+#include <math.h>
+
 berth_status berth_session_create(berth_model *model, const berth_session_config *config, berth_session **out,
                                   berth_error *err)
 {
@@ -53,6 +55,20 @@ static berth_status check_ids(const struct berth_session *session, const int32_t
     return BERTH_OK;
 }
 
+/* A damaged file shows here: NaN and infinity spread from any weight to every later logit. */
+static berth_status check_logits(const struct berth_model *model, berth_error *err)
+{
+    const float *logits = model->engine.forward.scratch.logits;
+    for (uint32_t i = 0; i < model->engine.hparams->vocab; i++) {
+        if (!isfinite(logits[i])) {
+            return error_set(err, BERTH_ERR_FORMAT,
+                             "the logit of token %u is %s: weights in the model's files are damaged, or not finite",
+                             (unsigned)i, isnan(logits[i]) ? "not a number" : "infinite");
+        }
+    }
+    return BERTH_OK;
+}
+
 berth_status berth_session_eval(berth_session *session, const int32_t *ids, size_t count, berth_logits_fn *each,
                                 void *each_user, berth_error *err)
 {
@@ -83,6 +99,9 @@ berth_status berth_session_eval(berth_session *session, const int32_t *ids, size
         }
     }
     model->ns[phase] += os_now_ns() - began;
+    if (status == BERTH_OK) {
+        status = check_logits(model, err);
+    }
     session->has_logits = status == BERTH_OK;
     atomic_store(&session->cancel, 0);
     return status;
