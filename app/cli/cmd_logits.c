@@ -79,7 +79,7 @@ struct logits {
     FILE *out, *routes; /* NULL: not wanted */
     uint64_t hash;
     uint64_t positions;
-    uint64_t unsynced;
+    uint64_t unsynced, routes_unsynced;
     bool failed; /* a write did not succeed */
     int failed_errno;
     int32_t *greedy; /* [greedy_count] */
@@ -112,11 +112,16 @@ static void on_logits(void *user, uint32_t position, const float *logits, uint32
 static void on_route(void *user, const berth_route *route)
 {
     struct logits *l = user;
-    fprintf(l->routes, "%" PRIu32 " %" PRIu32, route->layer, route->position);
+    int bytes = fprintf(l->routes, "%" PRIu32 " %" PRIu32, route->layer, route->position);
     for (uint32_t i = 0; i < route->k; i++) {
-        fprintf(l->routes, " %u", (unsigned)route->experts[i]);
+        bytes += fprintf(l->routes, " %u", (unsigned)route->experts[i]);
     }
     fputc('\n', l->routes);
+    l->routes_unsynced += bytes > 0 ? (uint64_t)bytes + 1 : 0;
+    if (l->routes_unsynced >= SYNC_BYTES) {
+        l->routes_unsynced = 0;
+        (void)host_write_through(l->routes); /* what is lost shows when the file is closed */
+    }
 }
 
 /* Ties go to the lower id, as in the sampler. */
@@ -229,6 +234,9 @@ static int open_output(const char *path, const char *mode, FILE **out)
 {
     if (path == NULL) {
         return EXIT_OK;
+    }
+    if (host_file_in_use(path)) {
+        return report_failure("logits", "%s: is read by this run or another output of it; name another file", path);
     }
     *out = fopen(path, mode);
     return *out != NULL ? EXIT_OK : report_failure("logits", "%s: %s", path, strerror(errno));

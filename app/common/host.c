@@ -26,6 +26,7 @@ void host_start(void)
         }
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* `ulimit -f` is an error of the write, after which we clean up */
 }
 
 bool host_is_terminal(enum host_stream stream)
@@ -70,12 +71,30 @@ bool host_file_size(const char *path, uint64_t *bytes)
     return true;
 }
 
+/* Model files (parts, shards) are open from the start: their descriptors are low. */
+enum { OPEN_FILES_MAX = 4096 };
+
 void host_remove_file(const char *path)
 {
     struct stat info;
     if (lstat(path, &info) == 0 && S_ISREG(info.st_mode)) {
         unlink(path);
     }
+}
+
+bool host_file_in_use(const char *path)
+{
+    struct stat wanted;
+    if (stat(path, &wanted) != 0 || !S_ISREG(wanted.st_mode)) {
+        return false;
+    }
+    for (int fd = STDERR_FILENO + 1; fd < OPEN_FILES_MAX; fd++) {
+        struct stat info;
+        if (fstat(fd, &info) == 0 && info.st_dev == wanted.st_dev && info.st_ino == wanted.st_ino) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool host_write_through(FILE *file)
@@ -139,12 +158,14 @@ void host_catch_interrupts(void)
 {
     set_handler(SIGINT, on_signal);
     set_handler(SIGTERM, on_signal);
+    set_handler(SIGHUP, on_signal);
 }
 
 void host_release_interrupts(void)
 {
     set_handler(SIGINT, SIG_DFL);
     set_handler(SIGTERM, SIG_DFL);
+    set_handler(SIGHUP, SIG_DFL);
 }
 
 void host_watch(berth_session *session)
@@ -164,7 +185,7 @@ void host_interrupt_clear(void)
 
 int host_interrupt_code(void)
 {
-    return signal_last == SIGTERM ? 143 : 130;
+    return 128 + (int)signal_last;
 }
 
 void host_set_farewell(const char *sequence)

@@ -35,17 +35,21 @@ bool host_state_dir(char *path, size_t cap);
 /* Removes a plain file; devices, pipes and links are left alone. */
 void host_remove_file(const char *path);
 
+/* A plain file that this process has open, by whatever name: the model, or an output that was opened before. */
+bool host_file_in_use(const char *path);
+
 /* Brings what was written to disk and drops it from the page cache, where it would count as our memory. Files that
  * cannot be synced (pipes) are left as they are. False: a write was lost, errno says why. */
 bool host_write_through(FILE *file);
 
-/* Interrupts: the first SIGINT or SIGTERM asks (host_interrupted(), and the session's eval is cancelled), the second
- * ends the process the ordinary way after the terminal was put right. host_watch(NULL) forgets the session. */
+/* Interrupts: the first SIGINT, SIGTERM or SIGHUP (a closed terminal) asks (host_interrupted(), and the session's eval
+ * is cancelled), the second ends the process the ordinary way after the terminal was put right. host_watch(NULL)
+ * forgets the session. */
 void host_catch_interrupts(void);
 void host_watch(berth_session *session);
 bool host_interrupted(void);
 void host_interrupt_clear(void);
-/* Exit code for the signal that came: 130 or 143. */
+/* Exit code for the signal that came: 130, 143 or 129. */
 int host_interrupt_code(void);
 /* The ordinary behaviour of SIGINT, for when the program waits for a line. */
 void host_release_interrupts(void);

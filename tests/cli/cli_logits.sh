@@ -92,6 +92,56 @@ want_err 'no tokenizer'
 go logits "$model" --ids 1 -o "$work/no/such/folder"
 want_code 1
 want_err 'No such file'
+
+# An output that is the model, by whatever name, or the other output: refused before it is touched.
+mkdir "$work/own"
+cp "$model/config.json" "$model/model.safetensors" "$work/own"
+ln "$work/own/model.safetensors" "$work/linked"
+for out in "-o $work/own/model.safetensors" "--routes $work/linked"; do
+    go logits "$work/own" --ids 1 --hash $out
+    want_code 1
+    want_err 'name another file'
+done
+checks=$((checks + 1))
+cmp -s "$model/model.safetensors" "$work/own/model.safetensors" || fail 'the model was written to'
+go logits "$work/own" --ids 1 -o "$work/twice" --routes "$work/twice"
+want_code 1
+want_err 'name another file'
+
+# Weights that are NaN (the head, which lies first): an error, not token 0 for ever.
+start=$((8 + $(od -An -tu8 -N8 "$model/model.safetensors")))
+printf '\377\177' | dd of="$work/own/model.safetensors" bs=1 seek=$start conv=notrunc 2>/dev/null
+go run "$work/own" --ids 1,2,3 -n 4
+want_code 1
+want_err 'not a number'
+
+# A closed terminal is an interrupt: unfinished files go. The pipe holds the run until the signal is there.
+mkfifo "$work/pipe"
+"$berth" logits "$model" --ids "$ids" -o "$work/unfinished" --routes "$work/pipe" </dev/null 2>"$work/err" &
+pid=$!
+for _ in $(seq 100); do
+    [ -e "$work/unfinished" ] && break
+    sleep 0.1
+done
+kill -HUP $pid
+cat "$work/pipe" >/dev/null &
+wait $pid
+code=$?
+want_code 129
+checks=$((checks + 1))
+[ ! -e "$work/unfinished" ] || fail 'an unfinished file is left after SIGHUP'
+kill $! 2>/dev/null
+
+# A file size limit is a failed write, not a signal.
+(
+    ulimit -f 1
+    exec "$berth" logits "$model" --ids "$ids" -o "$work/limited" </dev/null 2>"$work/err"
+)
+code=$?
+want_code 1
+want_err 'could not be written'
+checks=$((checks + 1))
+[ ! -e "$work/limited" ] || fail 'a file cut by its size limit is left'
 if [ -w /dev/full ]; then
     go logits "$model" --ids "$ids" -o /dev/full
     want_code 1
