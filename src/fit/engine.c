@@ -8,7 +8,9 @@ static berth_status layout_files(struct arena *tables, const struct spec *spec, 
     out->hparams = ARENA_NEW(tables, struct hparams, 1);
     TRY(arena_check(tables, "file table", err));
     if (!arena_is_measuring(tables)) {
-        memcpy(out->files, spec->checkpoint.files, out->files_count * sizeof *out->files);
+        if (out->files_count > 0) { /* a tokenizer alone has none */
+            memcpy(out->files, spec->checkpoint.files, out->files_count * sizeof *out->files);
+        }
         *out->hparams = spec->hparams;
     }
     return BERTH_OK;
