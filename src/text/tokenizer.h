@@ -29,6 +29,7 @@ enum decode_kind {
 struct decode {
     enum decode_kind kind;
     bool byte_fallback;            /* <0xNN> is a byte */
+    bool fused;                    /* read: a later step sees the whole text, not a token */
     struct str replace, content;   /* replace.bytes == 0: nothing */
     struct str strip;              /* one character dropped at the very start; bytes == 0: none */
     struct str metaspace;          /* becomes a space, in the first token nothing; bytes == 0: none */

@@ -459,6 +459,9 @@ static berth_status read_decode_strip(const struct reading *reading, const struc
                          "and 0 are)",
                          (unsigned long long)start, (unsigned long long)stop);
     }
+    if (start != 0 && !reading->text->decode.fused) {
+        return error_set(err, BERTH_ERR_UNSUPPORTED, "a decoder that strips every token is not supported");
+    }
     TRY(json_read_text(reading->build, at, "content", &content, err));
     return start == 0 ? BERTH_OK : text_build_copy(reading->build, content, &reading->text->decode.strip, err);
 }
@@ -495,6 +498,7 @@ static berth_status read_decode(const struct reading *reading, const struct json
         return BERTH_OK;
     }
     if (str_is(type, "Fuse")) {
+        decode->fused = true;
         return BERTH_OK;
     }
     if (str_is(type, "Strip")) {

@@ -132,6 +132,8 @@ static void unsupported_parts_are_named(void **state)
         {WITH("\"decoder\":{\"type\":\"CTC\"}"), BERTH_ERR_UNSUPPORTED, "decoder \"CTC\""},
         {WITH("\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":2,\"stop\":0}"), BERTH_ERR_UNSUPPORTED,
          "strips 2 characters at the start"},
+        {WITH("\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}"), BERTH_ERR_UNSUPPORTED,
+         "strips every token"},
         {WITH("\"decoder\":{\"type\":\"Replace\",\"content\":\"\",\"pattern\":{\"Regex\":\"a\"}}"),
          BERTH_ERR_UNSUPPORTED, "replaces a regular expression"},
         {WITH(
