@@ -6,7 +6,7 @@
  * a real memory cgroup with cold files: (a) no limit: peak <= plan <= budget, and peak >= 0.9 plan (from 256 MiB;
  * within 8 MiB below it) once all slots were filled; (b) limit = budget: success, no limit hit, no kill, no major fault
  * after opening. One byte under the hard floor is refused with exit status 3. USER: the command runs as that user
- * (needs root). Exit 77: no usable memory cgroup.
+ * (needs root). Exit 77: no usable memory cgroup, or USER cannot reach the folder.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -130,6 +130,14 @@ int main(int argc, char **argv)
     char flags[256];
     common_flags(flags, sizeof flags);
     CHECK(shell("mkdir -p %s && chmod 777 %s", work, work) == 0, "cannot make %s", work);
+    /* A checkout under a closed home, /root for one, is out of another user's reach. */
+    if (user != NULL &&
+        shell("p=$(cd %s && pwd -P); while [ \"$p\" != / ]; do case $(stat -c %%A \"$p\") in *[xt]) ;; "
+              "*) echo \"SKIP: %s cannot reach the build: $p is closed to other users\"; exit %d ;; esac; "
+              "p=$(dirname \"$p\"); done",
+              work, user, SKIP) == SKIP) {
+        return SKIP;
+    }
     CHECK(shell("%s fit %s %s --budget 1TiB --json > %s/fit.json", berth, model, flags, work) == 0, "fit");
     uint64_t hard = number("fit.json", "plan", "hard_floor_bytes");
     uint64_t floor = number("fit.json", "plan", "floor_bytes");
