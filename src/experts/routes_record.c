@@ -112,10 +112,10 @@ berth_status recorder_begin(struct recorder *recorder, const struct catalog *cat
 void recorder_visit(struct recorder *recorder, const struct route_step *step, const uint16_t *ids, const float *weights)
 {
     char text[64];
-    uint32_t top_k = recorder->catalog->top_k;
     if (!recorder->open || recorder->status != BERTH_OK) {
         return;
     }
+    uint32_t top_k = recorder->catalog->top_k;
     put(recorder, text,
         snprintf(text, sizeof text, "v %d %u %u %u\n", step->phase == BERTH_PHASE_DECODE ? 1 : 0, step->layer,
                  step->position, step->rows));

@@ -82,7 +82,7 @@ static void iq2_xs_block(const unsigned char *p, float *out)
     float d = f32_from_f16(load_u16(p));
     for (int v = 0; v < 32; v++) {
         unsigned word = load_u16(p + 2 + 2 * v);
-        float scale = half_step(d, p[66 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
+        float scale = half_step(d, (unsigned)p[66 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
         vector_2(scale, grid_iq2_xs[word & 511u], even_signs(word >> 9), out + 8 * v);
     }
 }
@@ -91,8 +91,8 @@ static void iq2_s_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
     for (int v = 0; v < 32; v++) {
-        unsigned index = p[2 + v] | (p[66 + v / 4] >> v % 4 * 2 & 3u) << 8;
-        float scale = half_step(d, p[74 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
+        unsigned index = p[2 + v] | ((unsigned)p[66 + v / 4] >> v % 4 * 2 & 3u) << 8;
+        float scale = half_step(d, (unsigned)p[74 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
         vector_2(scale, grid_iq2_s[index], p[34 + v], out + 8 * v);
     }
 }
@@ -115,7 +115,7 @@ static void iq3_s_block(const unsigned char *p, float *out)
     static const float magnitude[8] = {1, 3, 5, 7, 9, 11, 13, 15};
     float d = f32_from_f16(load_u16(p));
     for (int v = 0; v < 32; v++) {
-        unsigned high = p[66 + v / 4] >> v % 4 * 2;
+        unsigned high = (unsigned)p[66 + v / 4] >> v % 4 * 2;
         unsigned first = p[2 + 2 * v] | (high & 1u) << 8;
         unsigned second = p[3 + 2 * v] | (high >> 1 & 1u) << 8;
         unsigned signs = p[74 + v];
@@ -144,7 +144,7 @@ static void iq1_m_block(const unsigned char *p, float *out)
     }
     float d = f32_from_f16((uint16_t)bits);
     for (int v = 0; v < 32; v++) {
-        unsigned high = p[32 + v / 2] >> v % 2 * 4;
+        unsigned high = (unsigned)p[32 + v / 2] >> v % 2 * 4;
         unsigned index = p[v] | (high & 7u) << 8;
         float scale = d * (float)(1 + 2 * (load_u16(p + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7));
         vector_1(scale, grid_iq1[index], (high & 8u) != 0, out + 8 * v);

@@ -7,6 +7,6 @@ if(NOT (BERTH_ASAN OR BERTH_TSAN OR BERTH_FUZZ))
     add_test(NAME ${name} COMMAND sh ${source} ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER} ${CMAKE_BUILD_TYPE})
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 LABELS gate)
   endforeach()
-  # Uses every processor for minutes: started first, with nothing beside it.
-  set_tests_properties(gate_tidy PROPERTIES COST 1000 PROCESSORS 2)
+  # Static analysis takes every processor for minutes: it runs in `make check-all` alone (label slow), with nothing beside it.
+  set_tests_properties(gate_tidy PROPERTIES COST 1000 PROCESSORS 2 LABELS "gate;slow")
 endif()

@@ -176,6 +176,8 @@ static struct cache *make_cache(uint64_t layers, uint64_t slots, const char *pol
     berth_error err;
     memory[0] = aligned_alloc(4096, 1 << 20);
     memory[1] = aligned_alloc(4096, CLASS_SLOTS_MAX * 8192);
+    memset(memory[0], 0, 1 << 20); /* as a fresh reservation is */
+    memset(memory[1], 0, CLASS_SLOTS_MAX * 8192);
     arena_carve(&tables, memory[0], 1 << 20);
     arena_carve(&area, memory[1], CLASS_SLOTS_MAX * 8192);
     assert_int_equal(catalog_layout(&tables, (uint32_t)layers, EXPERTS, 1, &catalog, &err), BERTH_OK);
