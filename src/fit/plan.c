@@ -174,8 +174,17 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The largest chunk, not under `least`, with which `bytes` of slots still fit; 0: none. */
-static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t least, uint32_t *chunk)
+/* Scratch may take an eighth of what is left for slots, so that more budget does not buy a larger chunk with cached
+ * experts. */
+static bool chunk_is_modest(const struct solver *s, uint64_t bytes, uint64_t total)
+{
+    uint64_t room = bytes + (s->request->budget_bytes - total);
+    return s->lines[BERTH_LINE_SCRATCH] <= room / 8;
+}
+
+/* The largest chunk, not under `least`, with which `bytes` of slots still fit; 0: none. With `modest` all but the
+ * smallest must be modest as well. */
+static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t least, bool modest, uint32_t *chunk)
 {
     uint32_t asked = s->request->config->chunk_tokens;
     *chunk = 0;
@@ -183,7 +192,9 @@ static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t least,
         s->dims.chunk_tokens = chunk_limit(s, asked > 0 ? asked : chunk_rows[i]);
         uint64_t total = 0;
         TRY(total_with(s, bytes, &total));
-        *chunk = total <= s->request->budget_bytes ? s->dims.chunk_tokens : 0;
+        bool fits = total <= s->request->budget_bytes;
+        bool last = asked > 0 || i + 1 == CHUNK_ROWS;
+        *chunk = fits && (!modest || last || chunk_is_modest(s, bytes, total)) ? s->dims.chunk_tokens : 0;
         if (asked > 0) {
             break;
         }
@@ -191,8 +202,8 @@ static berth_status chunk_with(struct solver *s, uint64_t bytes, uint32_t least,
     return BERTH_OK;
 }
 
-/* The chunk is the largest with which every expert stays resident (if one of at least CHUNK_FULL does), otherwise the
- * largest beside two cycles of slots, then one, then what the neediest layer must have. */
+/* The chunk is the largest with which every expert stays resident (if one of at least CHUNK_FULL does), otherwise a
+ * modest one beside two cycles of slots, then one, then the largest beside what the neediest layer must have. */
 static berth_status choose(struct solver *s)
 {
     const struct catalog *catalog = &s->spec->catalog;
@@ -202,7 +213,7 @@ static berth_status choose(struct solver *s)
     uint64_t wants[4] = {all, min_u64(all, 2 * cycle), min_u64(all, cycle), hard};
     for (int i = 0; i < 4; i++) {
         uint32_t chunk = 0;
-        TRY(chunk_with(s, wants[i], i == 0 ? CHUNK_FULL : 0, &chunk));
+        TRY(chunk_with(s, wants[i], i == 0 ? CHUNK_FULL : 0, i == 1 || i == 2, &chunk));
         if (chunk > 0) {
             s->dims.chunk_tokens = chunk;
             return fill_slots(s, wants[i]);
