@@ -263,9 +263,9 @@ static void writer_failures_leave_nothing(void **state)
     assert_int_equal(help_count_files(), 0);
     gguf_writer_abandon(&writer);
     /* The second part's place is taken by a directory: the rename fails, the parts renamed before are taken back. */
-    assert_int_equal(mkdir(help_path("x-00001-of-00002.gguf"), 0700), 0);
     unsigned char data[58] = {0};
     help_ok(gguf_writer_open(&writer, &config, &error), &error);
+    assert_int_equal(mkdir(help_path("x-00001-of-00002.gguf"), 0700), 0);
     help_ok(gguf_writer_put(&writer, data, sizeof data, &error), &error);
     assert_int_equal(gguf_writer_finish(&writer, &error), BERTH_ERR_IO);
     gguf_writer_abandon(&writer);
