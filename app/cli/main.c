@@ -9,39 +9,93 @@
 #include "common/report.h"
 #include "tool.h"
 
+static const char *summary_of(const struct verb_entry *entry)
+{
+    return entry->verb != NULL ? entry->verb->spec->summary : entry->summary;
+}
+
+static void print_list(const char *group, bool developer, FILE *out)
+{
+    for (const struct verb_entry *entry = verb_entries; entry->name != NULL; entry++) {
+        bool member = group == NULL ? entry->group == NULL : entry->group != NULL && strcmp(entry->group, group) == 0;
+        bool hidden = entry->verb != NULL && entry->verb->developer;
+        bool empty = entry->verb == NULL && !verb_group_has_parts(entry->name);
+        if (member && hidden == developer && !empty) {
+            fprintf(out, "  %-10s %s\n", entry->name, summary_of(entry));
+        }
+    }
+}
+
 static void print_help(FILE *out)
 {
     fputs("Berth runs Mixture-of-Experts language models bigger than memory, inside a memory budget.\n\n"
-          "Usage: berth VERB [OPTIONS]\n\n",
+          "Usage: berth VERB [OPTIONS]\n\nVerbs:\n",
           out);
-    for (int developer = 0; developer <= 1; developer++) {
-        fputs(developer != 0 ? "\nFor development:\n" : "Verbs:\n", out);
-        for (const struct verb *const *verb = verbs; *verb != NULL; verb++) {
-            if ((*verb)->developer == (developer != 0)) {
-                fprintf(out, "  %-10s %s\n", (*verb)->name, (*verb)->spec->summary);
-            }
-        }
-    }
+    print_list(NULL, false, out);
+    fputs("\nFor development:\n", out);
+    print_list(NULL, true, out);
     fputs("\n'berth help VERB' shows the options of a verb, 'berth --version' the version and the kernels.\n"
           "Exit status: 0 ok, 1 failure, 2 usage, 3 the model does not fit, 130 interrupted.\n",
           out);
 }
 
-static int unknown_verb(const char *name)
+static void print_group(const struct verb_entry *group, FILE *out)
 {
-    const char *names[32] = {"help", "version"};
-    size_t count = 2;
-    for (const struct verb *const *verb = verbs; *verb != NULL && count + 1 < 32; verb++) {
-        names[count++] = (*verb)->name;
+    fprintf(out, "Usage: berth %s PART [OPTIONS]\n\n%s\n\nParts:\n", group->name, group->summary);
+    print_list(group->name, false, out);
+    print_list(group->name, true, out);
+    fprintf(out, "\n'berth help %s PART' shows the options of a part.\n", group->name);
+}
+
+/* group NULL: among the verbs and groups. */
+static int unknown_name(const char *group, const char *name)
+{
+    const char *names[48] = {"help", "version"};
+    size_t count = group == NULL ? 2 : 0;
+    for (const struct verb_entry *entry = verb_entries; entry->name != NULL && count + 1 < 48; entry++) {
+        if (group == NULL ? entry->group == NULL : entry->group != NULL && strcmp(entry->group, group) == 0) {
+            names[count++] = entry->name;
+        }
     }
     names[count] = NULL;
     const char *near = args_suggest(name, names);
-    fprintf(stderr, "berth: unknown verb '%.80s'", name);
+    if (group == NULL) {
+        fprintf(stderr, "berth: unknown verb '%.80s'", name);
+    } else {
+        fprintf(stderr, "berth %s: no part '%.80s'", group, name);
+    }
     if (near != NULL) {
         fprintf(stderr, "; did you mean '%s'?", near);
     }
-    fputs("\nTry 'berth help'.\n", stderr);
+    fprintf(stderr, "\nTry 'berth help%s%s'.\n", group != NULL ? " " : "", group != NULL ? group : "");
     return EXIT_USAGE;
+}
+
+/* Finds the verb or part that argv names and how many words that took. Otherwise *verb is NULL and the answer, help of
+ * a group or a usage error, has been printed. */
+static int find_verb(int argc, char **argv, bool want_help, const struct verb **verb, int *words)
+{
+    *verb = NULL;
+    const struct verb_entry *entry = verb_find(NULL, argv[0]);
+    if (entry == NULL || (entry->verb == NULL && !verb_group_has_parts(entry->name))) {
+        return unknown_name(NULL, argv[0]);
+    }
+    *words = 1;
+    if (entry->verb == NULL) {
+        bool asked = want_help ? argc == 1 : argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+        if (asked || argc == 1) {
+            print_group(entry, asked ? stdout : stderr);
+            return asked ? EXIT_OK : EXIT_USAGE;
+        }
+        const struct verb_entry *part = verb_find(entry->name, argv[1]);
+        if (part == NULL) {
+            return unknown_name(entry->name, argv[1]);
+        }
+        entry = part;
+        *words = 2;
+    }
+    *verb = entry->verb;
+    return EXIT_OK;
 }
 
 static int help(int argc, char **argv)
@@ -50,13 +104,15 @@ static int help(int argc, char **argv)
         print_help(stdout);
         return EXIT_OK;
     }
-    if (argc > 1) {
-        fprintf(stderr, "berth help: unexpected argument '%.80s'\nTry 'berth help'.\n", argv[1]);
-        return EXIT_USAGE;
-    }
-    const struct verb *verb = verb_find(argv[0]);
+    const struct verb *verb;
+    int words = 0;
+    int code = find_verb(argc, argv, true, &verb, &words);
     if (verb == NULL) {
-        return unknown_verb(argv[0]);
+        return code;
+    }
+    if (argc > words) {
+        fprintf(stderr, "berth help: unexpected argument '%.80s'\nTry 'berth help'.\n", argv[words]);
+        return EXIT_USAGE;
     }
     report_help(verb->spec, stdout);
     return EXIT_OK;
@@ -88,9 +144,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "berth: unknown option '%.80s'; options follow the verb\nTry 'berth help'.\n", name);
         return EXIT_USAGE;
     }
-    const struct verb *verb = verb_find(name);
-    if (verb == NULL) {
-        return unknown_verb(name);
-    }
-    return report_flush(verb->name, verb->run(argc - 2, argv + 2));
+    const struct verb *verb;
+    int words = 0;
+    int code = find_verb(argc - 1, argv + 1, false, &verb, &words);
+    return report_flush(name, verb == NULL ? code : verb->run(argc - 1 - words, argv + 1 + words));
 }

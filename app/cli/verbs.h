@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The verbs: one file each (cmd_*.c), one line in verbs.def. */
+ * The verbs: one file each (cmd_*.c), one line in verbs.def. A group ("usage") has parts ("usage show") and nothing of
+ * its own. */
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
 
@@ -12,9 +13,18 @@ struct verb {
     bool developer;                    /* not in the short list of `berth help` */
 };
 
-extern const struct verb *const verbs[]; /* ends with NULL */
+/* One line of `berth help`: a verb, or a group and its parts. */
+struct verb_entry {
+    const char *name, *summary;
+    const struct verb *verb; /* NULL: a group */
+    const char *group;       /* of a part; NULL for the others */
+};
 
-/* NULL: no such verb. */
-const struct verb *verb_find(const char *name);
+extern const struct verb_entry verb_entries[]; /* ends with a NULL name */
+
+/* Entry `name` of `group` (NULL: the verbs and groups themselves). NULL: there is none. */
+const struct verb_entry *verb_find(const char *group, const char *name);
+
+bool verb_group_has_parts(const char *group);
 
 #endif
