@@ -188,6 +188,9 @@ static berth_status read_chunk(const struct stream *s, const struct chunk *chunk
     berth_status status = !whole ? BERTH_ERR_INTERNAL
                                  : os_file_read(&s->job->checkpoint->files[chunk->source->file], begin - skip,
                                                 skip + chunk->rows * in_row, chunk->in - skip, err);
+    if (status == BERTH_OK) {
+        status = os_file_unchanged(&s->job->checkpoint->files[chunk->source->file], err);
+    }
     if (status != BERTH_OK) {
         error_at_object(err, chunk->source->name.ptr, chunk->source->name.bytes);
     }

@@ -151,8 +151,9 @@ berth_status io_read_piece(const struct io_config *config, const struct io_reque
                            uint64_t bytes, berth_error *err)
 {
     uint64_t wanted = io_piece_wanted(config, request, done, bytes);
-    return os_file_read(&config->files[request->file], request->offset + done, wanted,
-                        (unsigned char *)request->buffer + done, err);
+    TRY(os_file_read(&config->files[request->file], request->offset + done, wanted,
+                     (unsigned char *)request->buffer + done, err));
+    return os_file_unchanged(&config->files[request->file], err);
 }
 
 void io_request_fail(struct io_request *request, berth_status status, const berth_error *err)

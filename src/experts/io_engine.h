@@ -24,7 +24,8 @@ extern const struct io_engine io_engine_pread, io_engine_buffered, io_engine_uri
 /* Bytes of a piece that the file really has: an aligned span may end in the page that holds the end of the file. */
 uint64_t io_piece_wanted(const struct io_config *config, const struct io_request *request, uint64_t done,
                          uint64_t bytes);
-/* Reads one piece, at most IO_PIECE_BYTES, at `done` bytes into the request; a failure goes to *err. */
+/* Reads one piece, at most IO_PIECE_BYTES, at `done` bytes into the request, and makes sure that the file is still the
+ * one that was opened: other weights are never computed with. A failure goes to *err. */
 berth_status io_read_piece(const struct io_config *config, const struct io_request *request, uint64_t done,
                            uint64_t bytes, berth_error *err);
 /* Keeps the failure with the lowest offset. The caller makes sure that one thread at a time does this. */

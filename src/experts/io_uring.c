@@ -77,8 +77,8 @@ static void piece_finish(struct uring *uring, uint32_t index, bool good)
 {
     struct piece *piece = &uring->pieces[index];
     struct io_request *request = piece->request;
-    if (!good) {
-        berth_error err = {0};
+    berth_error err;
+    if (!good || os_file_unchanged(&uring->config.files[request->file], &err) != BERTH_OK) {
         berth_status status = io_read_piece(&uring->config, request, piece->done, piece->bytes, &err);
         if (status != BERTH_OK) {
             io_request_fail(request, status, &err);

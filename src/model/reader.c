@@ -33,6 +33,7 @@ berth_status reader_exact(struct reader *reader, uint64_t wanted_bytes, berth_er
     }
     assert(block == reader->ptr + from);
     TRY(os_file_read(reader->file, from, target - from, block, err));
+    TRY(os_file_unchanged(reader->file, err));
     reader->bytes = target;
     return BERTH_OK;
 }

@@ -64,6 +64,11 @@ static bool direct_read_works(int fd)
     return !refused;
 }
 
+static int64_t written_ns(const struct stat *info)
+{
+    return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
+}
+
 static int open_retry(const char *path, int flags, mode_t mode)
 {
     int fd;
@@ -108,6 +113,23 @@ berth_status os_file_open(struct os_file *file, const char *path, bool want_dire
     }
     file->fd = fd;
     file->size_bytes = (uint64_t)info.st_size;
+    file->written_ns = written_ns(&info);
+    return BERTH_OK;
+}
+
+berth_status os_file_unchanged(const struct os_file *file, berth_error *err)
+{
+    struct stat info;
+    if (fstat(file->fd, &info) != 0) {
+        return system_fail(errno, "inspect", file->path, err);
+    }
+    if ((uint64_t)info.st_size != file->size_bytes || written_ns(&info) != file->written_ns) {
+        error_set(err, BERTH_ERR_IO,
+                  "the file was changed while in use (%llu bytes when opened, %llu now); open the model again",
+                  (unsigned long long)file->size_bytes, (unsigned long long)info.st_size);
+        error_at_path(err, file->path);
+        return BERTH_ERR_IO;
+    }
     return BERTH_OK;
 }
 

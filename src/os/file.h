@@ -12,6 +12,7 @@ struct os_file {
     int fd;              /* -1: closed */
     bool direct;         /* opened with O_DIRECT */
     uint64_t size_bytes; /* at open */
+    int64_t written_ns;  /* last modification, at open */
     const struct os_hooks *hooks;
     char path[512];
 };
@@ -26,6 +27,10 @@ void os_file_close(struct os_file *file);
  * buffer must hold `bytes` rounded up to it; what lies past `bytes` in that tail is unspecified. Retries EINTR and
  * short reads; a file that has become shorter is BERTH_ERR_IO with got and wanted. Thread-safe. */
 berth_status os_file_read(const struct os_file *file, uint64_t offset, uint64_t bytes, void *buffer, berth_error *err);
+
+/* BERTH_ERR_IO when somebody has written to the file since it was opened, as its size and time of modification tell.
+ * One system call; checked after a read, so that what was read is known to be what was opened. */
+berth_status os_file_unchanged(const struct os_file *file, berth_error *err);
 
 /* Size without opening; BERTH_ERR_NOT_FOUND when absent. */
 berth_status os_path_info(const char *path, bool *is_directory, uint64_t *size_bytes, berth_error *err);

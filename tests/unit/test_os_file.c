@@ -245,6 +245,27 @@ static bool refuse(void *user, uint64_t bytes)
     return false;
 }
 
+static void somebody_elses_write_is_noticed(void **state)
+{
+    (void)state;
+    const char *path = make_file("changing", 8192);
+    struct os_file file;
+    berth_error err;
+    assert_int_equal(os_file_open(&file, path, true, NULL, &err), BERTH_OK);
+    assert_int_equal(os_file_unchanged(&file, &err), BERTH_OK);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_int_equal(os_file_unchanged(&file, &err), BERTH_ERR_IO);
+    assert_non_null(strstr(err.message, "changed while in use"));
+    assert_string_equal(err.path, path);
+    os_file_close(&file);
+    assert_int_equal(os_file_open(&file, path, true, NULL, &err), BERTH_OK);
+    assert_int_equal(truncate(path, 8191), 0);
+    assert_int_equal(os_file_unchanged(&file, &err), BERTH_ERR_IO);
+    os_file_close(&file);
+    unlink(path);
+}
+
 static void reserve_gives_zero_pages_or_says_no(void **state)
 {
     (void)state;
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test(buffered_read_leaves_no_pages),
         cmocka_unit_test(open_refuses_what_is_not_a_file),
         cmocka_unit_test(read_retries_and_reports),
+        cmocka_unit_test(somebody_elses_write_is_noticed),
         cmocka_unit_test(reserve_gives_zero_pages_or_says_no),
         cmocka_unit_test(directory_is_sorted_and_stops),
         cmocka_unit_test(writer_replaces_whole_or_not_at_all),

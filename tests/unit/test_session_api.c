@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The public handles: states, limits, refusals, and that the token path takes no heap memory. */
+#define _GNU_SOURCE /* mkdtemp, utimensat */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -257,6 +260,61 @@ static void two_models_in_one_process_are_independent(void **state)
     berth_model_close(b);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 20];
+    FILE *in = fopen(from, "rb");
+    FILE *out = fopen(to, "wb");
+    assert_non_null(in);
+    assert_non_null(out);
+    size_t count = fread(bytes, 1, sizeof bytes, in);
+    assert_true(count > 0 && count < sizeof bytes);
+    assert_int_equal(fwrite(bytes, 1, count, out), count);
+    assert_int_equal(fclose(in), 0);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* The last weight of the file is written again, with the bytes that it has: only the time of modification tells. */
+static void model_file_written_to_stops_the_run(void **state)
+{
+    (void)state;
+    char folder[] = "./berth-session-XXXXXX";
+    char config_path[64], weights_path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(config_path, sizeof config_path, "%s/config.json", folder);
+    snprintf(weights_path, sizeof weights_path, "%s/model.safetensors", folder);
+    copy_file(BERTH_TESTS_DIR "/golden/qwen3-moe/config.json", config_path);
+    copy_file(BERTH_TESTS_DIR "/golden/qwen3-moe/model.safetensors", weights_path);
+    /* Written long ago: two writes in one tick of the clock would look like one. */
+    struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, weights_path, times, 0), 0);
+    berth_model_config config = small_config();
+    berth_plan plan = BERTH_PLAN_INIT;
+    berth_error err;
+    assert_int_equal(berth_plan_memory(folder, &config, &plan, &err), BERTH_OK);
+    config.budget_bytes = plan.hard_floor_bytes; /* every expert is read when it is used */
+    berth_model *model = NULL;
+    assert_int_equal(berth_model_open(folder, &config, &model, &err), BERTH_OK);
+    berth_session *session = new_session(model);
+    int32_t ids[4] = {1, 2, 3, 4};
+    assert_int_equal(berth_session_eval(session, ids, 4, NULL, NULL, &err), BERTH_OK);
+    FILE *file = fopen(weights_path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    int last = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    fputc(last, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(berth_session_eval(session, ids, 4, NULL, NULL, &err), BERTH_ERR_IO);
+    assert_non_null(strstr(err.message, "changed while in use"));
+    assert_non_null(strstr(err.path, "model.safetensors"));
+    assert_int_equal(berth_session_length(session), 4);
+    berth_model_close(model);
+    remove(config_path);
+    remove(weights_path);
+    remove(folder);
+}
+
 static void token_path_takes_no_heap_memory(void **state)
 {
     (void)state;
@@ -292,6 +350,7 @@ int main(void)
         cmocka_unit_test(plan_is_monotone_and_within_budget),
         cmocka_unit_test(config_of_an_older_program_is_taken),
         cmocka_unit_test(two_models_in_one_process_are_independent),
+        cmocka_unit_test(model_file_written_to_stops_the_run),
         cmocka_unit_test(token_path_takes_no_heap_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
