@@ -150,7 +150,18 @@ typedef struct berth_model_config {
     const char *pins;               /* experts that always stay: "LAYER:EXPERT,..."; NULL: none */
     const char *record_routes;      /* every routing decision goes to this file (docs/routes.md); NULL: nowhere */
 } berth_model_config;
-#define BERTH_MODEL_CONFIG_INIT ((berth_model_config){.struct_size = sizeof(berth_model_config)})
+/* C++ has no compound literals, and warns of members that a braced list leaves out. */
+#ifdef __cplusplus
+#define BERTH_INIT_(type)                \
+    ([]() {                              \
+        type zero = type();              \
+        zero.struct_size = sizeof(type); \
+        return zero;                     \
+    }())
+#else
+#define BERTH_INIT_(type) ((type){.struct_size = sizeof(type)})
+#endif
+#define BERTH_MODEL_CONFIG_INIT BERTH_INIT_(berth_model_config)
 
 /* Where an automatic budget came from. */
 typedef struct berth_budget {
@@ -160,7 +171,7 @@ typedef struct berth_budget {
     uint64_t reserve_bytes; /* kept free for the rest of the machine */
     char binding[256];      /* what binds: "MemAvailable" or the path of a cgroup file */
 } berth_budget;
-#define BERTH_BUDGET_INIT ((berth_budget){.struct_size = sizeof(berth_budget)})
+#define BERTH_BUDGET_INIT BERTH_INIT_(berth_budget)
 
 /* The automatic budget of this process now: min over MemAvailable and every memory cgroup level (v1 and v2, all
  * parents; page cache of the group counts as free), minus a reserve. */
@@ -192,7 +203,7 @@ typedef struct berth_plan {
     bool resident;     /* every expert has a slot */
     char binding[256]; /* what set the budget: "--budget", "MemAvailable", a cgroup path */
 } berth_plan;
-#define BERTH_PLAN_INIT ((berth_plan){.struct_size = sizeof(berth_plan)})
+#define BERTH_PLAN_INIT BERTH_INIT_(berth_plan)
 
 /* Plans the memory of opening `path` (a GGUF file, the first file of a split GGUF, or a Hugging Face directory) and
  * creating its session, from headers alone. Returns BERTH_OK also when the model does not fit (plan->fits). */
@@ -219,7 +230,7 @@ typedef struct berth_model_info {
     int32_t bos_id, eos_id; /* -1: none */
     bool has_tokenizer;
 } berth_model_info;
-#define BERTH_MODEL_INFO_INIT ((berth_model_info){.struct_size = sizeof(berth_model_info)})
+#define BERTH_MODEL_INFO_INIT BERTH_INIT_(berth_model_info)
 
 /* Opens a model: plans, refuses with BERTH_ERR_BUDGET when it does not fit, reserves the memory, reads the trunk.
  * config may be NULL. *out must be closed with berth_model_close(). */
@@ -287,7 +298,7 @@ typedef struct berth_session_config {
     berth_route_fn *route; /* sees every selected route; NULL: none */
     void *route_user;
 } berth_session_config;
-#define BERTH_SESSION_CONFIG_INIT ((berth_session_config){.struct_size = sizeof(berth_session_config)})
+#define BERTH_SESSION_CONFIG_INIT BERTH_INIT_(berth_session_config)
 
 /* Creates the model's session (one at a time: a second one gets BERTH_ERR_STATE). Its memory was reserved at open. */
 BERTH_API berth_status berth_session_create(berth_model *model, const berth_session_config *config, berth_session **out,
@@ -313,7 +324,7 @@ typedef struct berth_turn {
     uint32_t candidates, swaps;
     bool saved;
 } berth_turn;
-#define BERTH_TURN_INIT ((berth_turn){.struct_size = sizeof(berth_turn)})
+#define BERTH_TURN_INIT BERTH_INIT_(berth_turn)
 /* turn may be NULL. BERTH_ERR_STATE: the ledger's file was refused; everything else went on. */
 BERTH_API berth_status berth_session_turn_end(berth_session *session, berth_turn *turn, berth_error *err);
 
@@ -325,7 +336,7 @@ typedef struct berth_warm {
     uint64_t experts, read_bytes, ns;
     bool complete; /* nothing is left to do */
 } berth_warm;
-#define BERTH_WARM_INIT ((berth_warm){.struct_size = sizeof(berth_warm)})
+#define BERTH_WARM_INIT BERTH_INIT_(berth_warm)
 BERTH_API berth_status berth_model_warm(berth_model *model, uint64_t max_ns, berth_warm *warm, berth_error *err);
 
 typedef struct berth_stats {
@@ -346,7 +357,7 @@ typedef struct berth_stats {
     uint64_t warm_experts, warm_read_bytes; /* pins and warm start: not among the reads above */
     uint64_t policy_ns;                     /* deciding what stays in memory */
 } berth_stats;
-#define BERTH_STATS_INIT ((berth_stats){.struct_size = sizeof(berth_stats)})
+#define BERTH_STATS_INIT BERTH_INIT_(berth_stats)
 BERTH_API berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats);
 
 /* ---- the documents' memory contract ------------------------------------------------------------------
@@ -445,7 +456,7 @@ typedef struct berth_fit_config {
     berth_text model_type, dtype, hidden_activation, quant_mode;
     double quant_bits, quant_group_size; /* when is_quantized; NaN: not said */
 } berth_fit_config;
-#define BERTH_FIT_CONFIG_INIT ((berth_fit_config){.struct_size = sizeof(berth_fit_config)})
+#define BERTH_FIT_CONFIG_INIT BERTH_INIT_(berth_fit_config)
 
 /* The files a configuration is read from; an empty text is an absent file. */
 typedef struct berth_fit_source {
@@ -455,7 +466,7 @@ typedef struct berth_fit_source {
     berth_text generation_config_json;
     bool has_vision_sidecar;
 } berth_fit_source;
-#define BERTH_FIT_SOURCE_INIT ((berth_fit_source){.struct_size = sizeof(berth_fit_source)})
+#define BERTH_FIT_SOURCE_INIT BERTH_INIT_(berth_fit_source)
 
 /* Bytes that berth_fit_config_parse() may need for this source. */
 BERTH_API size_t berth_fit_config_bytes(const berth_fit_source *source);
@@ -509,7 +520,7 @@ typedef struct berth_fit_request {
     berth_sku_machine machine;
     berth_kv_scheme kv;
 } berth_fit_request;
-#define BERTH_FIT_REQUEST_INIT ((berth_fit_request){.struct_size = sizeof(berth_fit_request)})
+#define BERTH_FIT_REQUEST_INIT BERTH_INIT_(berth_fit_request)
 
 /* weights + kv + transient + reserve = total. */
 typedef struct berth_fit_report {
@@ -522,7 +533,7 @@ typedef struct berth_fit_report {
     double weights_bytes, kv_bytes, transient_bytes, reserve_bytes, total_bytes, usable_bytes;
     double predicted_decode_tps; /* infinite when nothing is read */
 } berth_fit_report;
-#define BERTH_FIT_REPORT_INIT ((berth_fit_report){.struct_size = sizeof(berth_fit_report)})
+#define BERTH_FIT_REPORT_INIT BERTH_INIT_(berth_fit_report)
 
 /* The contract. A configuration whose dimensions give no size (negative, not a number, absurdly large) is
  * BERTH_ERR_FORMAT and names the field; no output is ever NaN or negative. */
@@ -590,7 +601,7 @@ typedef struct berth_admission_result {
     const char *type, *code; /* "memory_admission", "context_over_budget" when refused; else "" */
     char message[256];       /* names needed tokens, prompt, max_tokens and ceiling when `exceeds`; else "" */
 } berth_admission_result;
-#define BERTH_ADMISSION_RESULT_INIT ((berth_admission_result){.struct_size = sizeof(berth_admission_result)})
+#define BERTH_ADMISSION_RESULT_INIT BERTH_INIT_(berth_admission_result)
 /* Token counts are whole and not negative. */
 BERTH_API berth_status berth_fit_admit(berth_admission policy, double prompt_tokens, double max_tokens,
                                        double max_safe_context, berth_admission_result *out, berth_error *err);
@@ -639,7 +650,7 @@ typedef struct berth_tensor_set {
     berth_progress_fn *progress; /* may be NULL */
     void *progress_user;
 } berth_tensor_set;
-#define BERTH_TENSOR_SET_INIT ((berth_tensor_set){.struct_size = sizeof(berth_tensor_set)})
+#define BERTH_TENSOR_SET_INIT BERTH_INIT_(berth_tensor_set)
 
 /* Number of an element type ("BF16", "bfloat16", "F32", ...) in tensor fingerprints; -1: none. */
 BERTH_API int berth_tensor_dtype(const char *name);
@@ -672,7 +683,7 @@ typedef struct berth_ledger_config {
     void (*warn)(void *user, const char *message); /* damaged and refused files; NULL: silent */
     void *warn_user;
 } berth_ledger_config;
-#define BERTH_LEDGER_CONFIG_INIT ((berth_ledger_config){.struct_size = sizeof(berth_ledger_config)})
+#define BERTH_LEDGER_CONFIG_INIT BERTH_INIT_(berth_ledger_config)
 
 /* Bytes that berth_ledger_open() needs; 0: the configuration is refused. */
 BERTH_API size_t berth_ledger_bytes(const berth_ledger_config *config);
@@ -782,7 +793,7 @@ typedef struct berth_sampler_config {
     uint32_t penalty_last;   /* window of tokens penalties look at; 0: 64 */
     uint64_t seed;
 } berth_sampler_config;
-#define BERTH_SAMPLER_CONFIG_INIT ((berth_sampler_config){.struct_size = sizeof(berth_sampler_config)})
+#define BERTH_SAMPLER_CONFIG_INIT BERTH_INIT_(berth_sampler_config)
 
 /* Bytes that berth_sampler_init() needs for this vocabulary. */
 BERTH_API size_t berth_sampler_bytes(uint32_t vocab, const berth_sampler_config *config);

@@ -381,17 +381,17 @@ static berth_status read_moe(const struct reader *r)
     }
     /* The file decides which layers are MoE: they are the ones with a router. */
     const struct tensor_row *row = family_row(family, ROLE_ROUTER);
+    const char *pattern = gguf ? row->gguf : row->hf;
+    const char *number = strstr(pattern, "%u");
+    char name[TENSOR_NAME_MAX] = "";
     for (uint32_t layer = 0; layer < out->layers; layer++) {
-        char name[TENSOR_NAME_MAX];
-        const char *pattern = gguf ? row->gguf : row->hf;
-        const char *number = strstr(pattern, "%u");
         snprintf(name, sizeof name, "%.*s%u%s", (int)(number - pattern), pattern, (unsigned)layer, number + 2);
         out->layer_moe[layer] = tensor_find(&r->checkpoint->tensors, str_from(name)) != NULL;
         out->moe_layers += out->layer_moe[layer];
     }
     return out->moe_layers > 0
                ? BERTH_OK
-               : bad_key(r, BERTH_ERR_FORMAT, gguf ? row->gguf : row->hf, "is in no layer: no routed experts found");
+               : bad_key(r, BERTH_ERR_FORMAT, name, "is not there, nor in any other layer: no routed experts found");
 }
 
 static berth_status finish(const struct reader *r)

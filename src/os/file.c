@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/sort.h"
+#include "os/store.h"
 
 _Static_assert(sizeof(off_t) == 8, "files over 2 GiB");
 
@@ -327,7 +328,7 @@ static berth_status writer_open(struct os_writer *writer, const char *path, void
                                 mode_t mode, berth_error *err)
 {
     *writer = (struct os_writer){.fd = -1, .buffer = buffer, .buffer_bytes = buffer_bytes};
-    TRY(copy_path(writer->path, sizeof writer->path, path, err));
+    TRY(os_store_resolve(path, writer->path, sizeof writer->path, err)); /* a link stays, its file is replaced */
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) { /* renaming over it would take the device itself away */
         error_set(err, BERTH_ERR_IO, "got a %s, wanted a regular file",

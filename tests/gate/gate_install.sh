@@ -25,7 +25,8 @@ objdump -p "$lib/libberth.so" | grep -q 'SONAME  *libberth\.so\.[0-9]' || {
 }
 "$cc" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c "$stage/include/berth.h"
 if command -v c++ >/dev/null 2>&1; then
-    printf '#include <berth.h>\nint main() { return berth_status_text(BERTH_OK) == nullptr; }\n' >"$work/a.cc"
+    printf '#include <berth.h>\nint main() { berth_plan plan = BERTH_PLAN_INIT; return plan.struct_size != sizeof plan; }\n' \
+        >"$work/a.cc"
     c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$stage/include" "$work/a.cc"
 fi
 

@@ -401,6 +401,29 @@ static void writer_replaces_whole_or_not_at_all(void **state)
                      BERTH_ERR_NOT_FOUND);
 }
 
+static void writer_replaces_the_file_behind_a_link(void **state)
+{
+    (void)state;
+    char link[256];
+    make_file("behind", 3);
+    snprintf(link, sizeof link, "%s", in_folder("link"));
+    assert_int_equal(symlink("behind", link), 0);
+    unsigned char buffer[64];
+    struct os_writer writer;
+    assert_int_equal(os_writer_open(&writer, link, buffer, sizeof buffer, NULL), BERTH_OK);
+    assert_int_equal(os_writer_put(&writer, "longer", 6, NULL), BERTH_OK);
+    assert_int_equal(os_writer_finish(&writer, NULL), BERTH_OK);
+    struct stat info;
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    const char *target = in_folder("behind");
+    assert_int_equal(lstat(target, &info), 0);
+    assert_true(S_ISREG(info.st_mode));
+    assert_int_equal(info.st_size, 6);
+    assert_int_equal(unlink(target), 0);
+    assert_int_equal(unlink(link), 0);
+}
+
 static void writer_leaves_the_files_of_others(void **state)
 {
     (void)state;
@@ -481,6 +504,7 @@ int main(void)
         cmocka_unit_test(reserve_gives_zero_pages_or_says_no),
         cmocka_unit_test(directory_is_sorted_and_stops),
         cmocka_unit_test(writer_replaces_whole_or_not_at_all),
+        cmocka_unit_test(writer_replaces_the_file_behind_a_link),
         cmocka_unit_test(writer_leaves_the_files_of_others),
         cmocka_unit_test(writer_refuses_devices),
         cmocka_unit_test(writer_full_disk_keeps_the_old_file),
