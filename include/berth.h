@@ -315,7 +315,8 @@ BERTH_API const float *berth_session_logits(const berth_session *session);
 BERTH_API uint32_t berth_session_length(const berth_session *session);
 /* Forgets everything from position `length` on (length <= current). Logits are not valid until the next eval. */
 BERTH_API berth_status berth_session_truncate(berth_session *session, uint32_t length);
-/* Asks a running eval to stop at the next layer. May be called from any thread or a signal handler. */
+/* Asks a running eval (or warm start) to stop at the next layer. Between two of them it does nothing. May be called
+ * from any thread or a signal handler. */
 BERTH_API void berth_session_cancel(berth_session *session);
 
 /* The end of a turn (after an answer): saves the ledger; with the seed policy, first swaps pins that have gone cold. */

@@ -208,9 +208,6 @@ static int say(struct talk *talk, struct str message)
     host_interrupt_clear();
     uint64_t start = host_now_ns();
     berth_status status = chat_say(chat, message, &fed, &dropped, &err);
-    if (status == BERTH_ERR_CANCELLED && !host_interrupted()) {
-        status = chat_say(chat, message, &fed, &dropped, &err); /* that was meant for the answer before */
-    }
     double prompt_s = (double)(host_now_ns() - start) * 1e-9;
     if (dropped > 0) {
         report_note("the context was full; the oldest %" PRIu32 " turns were forgotten", dropped);
@@ -237,10 +234,12 @@ static int say(struct talk *talk, struct str message)
     return answer(talk, fed, prompt_s);
 }
 
-static const char help_text[] = "/help   this list\n"
-                                "/reset  forget the conversation (the system message stays)\n"
-                                "/exit   leave (so does Ctrl-D)\n"
-                                "A line that begins with // is sent with one slash. Ctrl-C ends an answer.\n";
+static const char help_text[] =
+    "/help   this list\n"
+    "/reset  forget the conversation (the system message stays)\n"
+    "/exit   leave (so does Ctrl-D)\n"
+    "A line that begins with // is sent with one slash. Ctrl-C ends an answer, or gives up\n"
+    "the line being typed; twice, it leaves.\n";
 
 /* True: go on reading. */
 static bool command(struct talk *talk, const char *line, int *code)
@@ -272,10 +271,19 @@ static int converse(struct talk *talk)
         plan_print_short(&talk->engine.plan, stderr);
         fputs("/help lists commands, /exit leaves\n", stderr);
     }
+    bool cancelled = false; /* the line before this one */
     while (code == EXIT_OK) {
-        host_release_interrupts();
         enum host_line got = host_read_line("> ", talk->line, talk->line_cap);
-        host_catch_interrupts();
+        if (got == HOST_LINE_CANCELLED) {
+            fputc('\n', stderr);
+            if (cancelled || 128 + host_line_signal() != EXIT_INTERRUPTED) {
+                return 128 + host_line_signal();
+            }
+            cancelled = true;
+            report_note("that line is given up; Ctrl-C again, or /exit, leaves");
+            continue;
+        }
+        cancelled = false;
         if (got == HOST_LINE_END) {
             if (interactive) {
                 putchar('\n');

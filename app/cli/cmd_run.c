@@ -151,9 +151,7 @@ static int read_prompt(struct run *run)
             return code;
         }
         run->text.ptr = run->typed;
-        if (o->chat && run->text.bytes > 0 && run->text.ptr[run->text.bytes - 1] == '\n') {
-            run->text.bytes--; /* echo adds it; a message does not want it */
-        }
+        run->text.bytes = input_chomp(run->text.ptr, run->text.bytes); /* echo and editors add it; nobody means it */
     }
     if (!utf8_is_valid(run->text.ptr, run->text.bytes)) {
         return report_failure("run", "the prompt is not UTF-8");
@@ -360,7 +358,8 @@ static int finish(struct run *run)
         if (report->result.count > 0 && report->result.end != GENERATE_OUTPUT) {
             report_write("\n", 1);
         }
-        if (!o->model.quiet) {
+        bool refused = report->result.end == GENERATE_FAILED && berth_session_length(run->engine.session) == 0;
+        if (!o->model.quiet && !refused) {
             run_report_print(report, stderr);
         }
     }
@@ -417,6 +416,8 @@ static int run_verb(int argc, char **argv)
         code = engine_open(&run.engine, "run", &run.options.model, &needs);
         if (code == EXIT_OK) {
             code = with_engine(&run);
+        } else if (code == EXIT_NO_FIT && run.options.json) {
+            run_report_refused(&run.engine, stdout);
         }
         engine_close(&run.engine);
     }

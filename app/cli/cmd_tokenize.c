@@ -161,7 +161,8 @@ static int decode(struct tokenize *t)
         size_t bytes;
         bool special;
         if (berth_token_text(t->engine.model, t->ids.ids[i], &bytes, &special) == NULL) {
-            return report_failure("tokenize", "the vocabulary has no token %" PRId32, t->ids.ids[i]);
+            report_failure("tokenize", "the vocabulary has no token %" PRId32, t->ids.ids[i]);
+            return EXIT_USAGE;
         }
     }
     if (t->options.json) {

@@ -105,6 +105,11 @@ static enum args_result take_number(const struct arg_option *option, const char 
     uint64_t value;
     uint64_t high = option->high != 0 ? option->high : option->type == ARG_U32 ? UINT32_MAX : UINT64_MAX;
     if (!number_parse(text, &value)) {
+        uint64_t below;
+        if (text[0] == '-' && number_parse(text + 1, &below)) {
+            return bad(problem, "%s: %.60s is out of range, want %llu to %llu", shown, text,
+                       (unsigned long long)option->low, (unsigned long long)high);
+        }
         return bad(problem, "%s: '%.60s' is not a whole number", shown, text);
     }
     if (value < option->low || value > high) {

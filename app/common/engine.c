@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/host.h"
 #include "common/report.h"
@@ -131,14 +132,50 @@ static uint64_t own_bytes(uint32_t ctx_tokens, uint32_t vocab, uint64_t text_byt
            berth_sampler_bytes(vocab, &sampler);
 }
 
+static const char *isa_name(int isa)
+{
+    size_t i = 0;
+    while (isa_choices[i].name != NULL && isa_choices[i].value != isa) {
+        i++;
+    }
+    return isa_choices[i].name != NULL ? isa_choices[i].name : "auto";
+}
+
+static bool isa_is_here(int isa)
+{
+    char rows[96];
+    if (isa == BERTH_ISA_AUTO) {
+        return true;
+    }
+    tool_kernels(rows, sizeof rows);
+    const char *wanted = isa_name(isa);
+    size_t bytes = strlen(wanted);
+    for (const char *at = rows; (at = strstr(at, wanted)) != NULL; at += bytes) {
+        if ((at == rows || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
                   berth_model_config *config)
 {
     *config = BERTH_MODEL_CONFIG_INIT;
     tool_shape shape;
     berth_error err;
-    if (tool_read_shape(options->path, &shape, &err) != BERTH_OK) {
+    berth_status status = tool_read_shape(options->path, &shape, &err);
+    if (needs->text_only && (status == BERTH_ERR_FORMAT || status == BERTH_ERR_UNSUPPORTED)) {
+        shape = (tool_shape){.ctx_max_tokens = CTX_DEFAULT}; /* a vocabulary without weights, or of another family */
+        status = BERTH_OK;
+    }
+    if (status != BERTH_OK) {
         return report_error(verb, &err);
+    }
+    if (!isa_is_here(options->isa)) {
+        char rows[96];
+        tool_kernels(rows, sizeof rows);
+        return report_usage(verb, "--isa %s: this processor (or this build) runs %s", isa_name(options->isa), rows);
     }
     uint32_t ctx = options->ctx_tokens;
     if (ctx == 0) {
@@ -202,6 +239,9 @@ static void on_log(void *user, berth_log_level level, const char *text)
 static void on_route(void *user, const berth_route *route)
 {
     struct engine *engine = user;
+    if (host_interrupted()) { /* also a signal that came just before the eval began */
+        berth_session_cancel(engine->session);
+    }
     if (engine->route != NULL) {
         engine->route(engine->route_user, route);
     }
@@ -290,7 +330,12 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     }
     if (status != BERTH_OK) {
         code = report_error(verb, &err);
+        engine->refused = err;
         if (status == BERTH_ERR_BUDGET) {
+            config.progress = NULL;
+            if (berth_plan_memory(options->path, &config, &engine->plan, NULL) == BERTH_OK) {
+                engine_name_budget(options, &engine->plan);
+            }
             fprintf(stderr, "'berth fit' with the same options shows the plan and what would lower it.\n");
         }
         return code;

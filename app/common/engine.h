@@ -55,6 +55,7 @@ struct engine {
     struct progress progress;
     bool verbose;
     uint64_t open_ns;
+    berth_error refused; /* why the model was not opened: BERTH_ERR_BUDGET leaves the plan of what was asked */
     struct limit limit;
     /* private: prefill progress is told by the routes as they are decided */
     berth_route_fn *route;

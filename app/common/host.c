@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/host.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -159,13 +157,6 @@ void host_catch_interrupts(void)
     set_handler(SIGINT, on_signal);
     set_handler(SIGTERM, on_signal);
     set_handler(SIGHUP, on_signal);
-}
-
-void host_release_interrupts(void)
-{
-    set_handler(SIGINT, SIG_DFL);
-    set_handler(SIGTERM, SIG_DFL);
-    set_handler(SIGHUP, SIG_DFL);
 }
 
 void host_watch(berth_session *session)
@@ -344,85 +335,7 @@ void host_read_peak(struct host_peak *out)
     read_group_peak(out);
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------ */
-
-struct editor {
-    bool tried;
-    char *(*read_line)(const char *prompt);
-    int (*add_history)(const char *line);
-    void (*stifle_history)(int most);
-};
-
-enum { HISTORY_LINES = 100 };
-
-/* Loaded on first use: `run` never maps it. */
-static const struct editor *line_editor(void)
-{
-    static struct editor editor;
-    if (!editor.tried) {
-        editor.tried = true;
-        void *library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
-        if (library != NULL) {
-            /* Text is UTF-8 whatever the locale says; in the "C" locale libedit drops what is not ASCII as it is typed.
-             * LC_CTYPE alone: numbers are read and written as before. */
-            if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) {
-                setlocale(LC_CTYPE, "");
-            }
-            *(void **)(void *)&editor.read_line = dlsym(library, "readline");
-            *(void **)(void *)&editor.add_history = dlsym(library, "add_history");
-            *(void **)(void *)&editor.stifle_history = dlsym(library, "stifle_history");
-            if (editor.stifle_history != NULL) {
-                editor.stifle_history(HISTORY_LINES);
-            }
-        }
-    }
-    return &editor;
-}
-
-static enum host_line edit_line(const struct editor *editor, const char *prompt, char *buffer, size_t cap)
-{
-    char *line = editor->read_line(prompt);
-    if (line == NULL) {
-        return HOST_LINE_END;
-    }
-    size_t length = strlen(line);
-    enum host_line result = length < cap ? HOST_LINE_OK : HOST_LINE_TOO_LONG;
-    if (result == HOST_LINE_OK) {
-        memcpy(buffer, line, length + 1);
-        if (length > 0 && editor->add_history != NULL) {
-            editor->add_history(line);
-        }
-    }
-    free(line);
-    return result;
-}
-
-enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
-{
-    if (host_is_terminal(HOST_STDIN) && host_is_terminal(HOST_STDOUT)) {
-        const struct editor *editor = line_editor();
-        if (editor->read_line != NULL) {
-            return edit_line(editor, prompt, buffer, cap);
-        }
-    }
-    if (host_is_terminal(HOST_STDIN)) {
-        fputs(prompt, stderr);
-    }
-    if (fgets(buffer, (int)(cap < INT32_MAX ? cap : INT32_MAX), stdin) == NULL) {
-        return ferror(stdin) ? HOST_LINE_FAILED : HOST_LINE_END;
-    }
-    size_t length = strlen(buffer);
-    if (length > 0 && buffer[length - 1] == '\n') {
-        buffer[length - 1] = '\0';
-        return HOST_LINE_OK;
-    }
-    if (length + 1 < cap) {
-        return HOST_LINE_OK; /* the last line has no line end */
-    }
-    for (int c = 0; (c = getchar()) != '\n' && c != EOF;) {
-    }
-    return HOST_LINE_TOO_LONG;
-}
+/* ---- state --------------------------------------------------------------------------------------------- */
 
 bool host_state_dir(char *path, size_t cap)
 {

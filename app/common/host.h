@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The program's own dealings with the operating system: terminals, signals, this process's memory figures, line
- * editing. The only POSIX of app/.
+ * editing. host*.c are the only POSIX of app/.
  */
 #ifndef APP_HOST_H
 #define APP_HOST_H
@@ -51,8 +51,6 @@ bool host_interrupted(void);
 void host_interrupt_clear(void);
 /* Exit code for the signal that came: 130, 143 or 129. */
 int host_interrupt_code(void);
-/* The ordinary behaviour of SIGINT, for when the program waits for a line. */
-void host_release_interrupts(void);
 /* What to write to stderr when a second signal ends the process; static text, NULL: nothing. */
 void host_set_farewell(const char *sequence);
 
@@ -66,8 +64,10 @@ struct host_peak {
 void host_read_peak(struct host_peak *out);
 
 /* One line from standard input into buffer (NUL-terminated, without the line end). With a terminal and libedit on the
- * machine the line can be edited and earlier ones recalled. */
-enum host_line { HOST_LINE_OK, HOST_LINE_END, HOST_LINE_TOO_LONG, HOST_LINE_FAILED };
+ * machine the line can be edited and earlier ones recalled. A signal gives the line up, not the program: CANCELLED,
+ * host_line_signal() says which one. */
+enum host_line { HOST_LINE_OK, HOST_LINE_END, HOST_LINE_TOO_LONG, HOST_LINE_FAILED, HOST_LINE_CANCELLED };
+int host_line_signal(void);
 enum host_line host_read_line(const char *prompt, char *buffer, size_t cap);
 
 #endif

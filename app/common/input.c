@@ -54,6 +54,15 @@ int input_stdin(const char *verb, uint64_t most_bytes, char **text, size_t *byte
     return EXIT_OK;
 }
 
+size_t input_chomp(const char *text, size_t bytes)
+{
+    if (bytes > 0 && text[bytes - 1] == '\n') {
+        bytes--;
+        bytes -= bytes > 0 && text[bytes - 1] == '\r' ? 1 : 0;
+    }
+    return bytes;
+}
+
 /* ---- ids -------------------------------------------------------------------------------------------- */
 
 struct id_reader {

@@ -24,4 +24,7 @@ struct id_list {
 int input_ids(const char *verb, const char *text, uint64_t most_bytes, struct id_list *out);
 int input_ids_file(const char *verb, const char *path, uint64_t most_bytes, struct id_list *out);
 
+/* Length of a text that was piped in, without the line end that closes it. */
+size_t input_chomp(const char *text, size_t bytes);
+
 #endif

@@ -232,3 +232,20 @@ void run_report_json(const struct run_report *r, FILE *out)
     json_out_close(&json);
     json_out_end(&json);
 }
+
+void run_report_refused(const struct engine *engine, FILE *out)
+{
+    struct json_out json;
+    json_out_begin(&json, out);
+    json_out_object(&json, NULL);
+    json_out_string(&json, "version", berth_version());
+    json_out_string(&json, "verdict", "no-fit");
+    json_out_string(&json, "error", engine->refused.message);
+    if (engine->plan.hard_floor_bytes > 0) {
+        plan_json(&json, "plan", &engine->plan);
+    } else {
+        json_out_null(&json, "plan"); /* not even the headers fit */
+    }
+    json_out_close(&json);
+    json_out_end(&json);
+}

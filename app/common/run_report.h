@@ -32,4 +32,7 @@ void run_report_finish(struct run_report *report);
 void run_report_print(const struct run_report *report, FILE *out);
 void run_report_json(const struct run_report *report, FILE *out);
 
+/* What --json prints when the model does not fit: `verdict`, `error`, and the plan that was refused. */
+void run_report_refused(const struct engine *engine, FILE *out);
+
 #endif

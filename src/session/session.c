@@ -77,6 +77,7 @@ berth_status berth_session_eval(berth_session *session, const int32_t *ids, size
     }
     TRY(check_ids(session, ids, count, err));
     struct berth_model *model = session->model;
+    atomic_store(&session->cancel, 0); /* meant for an eval that is over */
     berth_phase phase = count == 1 ? BERTH_PHASE_DECODE : BERTH_PHASE_PREFILL;
     uint64_t began = os_now_ns();
     berth_status status = BERTH_OK;
@@ -150,6 +151,7 @@ berth_status berth_model_warm(berth_model *model, uint64_t max_ns, berth_warm *w
         return error_set(err, BERTH_ERR_ARGUMENT, "no model, or a berth_warm without BERTH_WARM_INIT");
     }
     struct residency_warm done = {.complete = true};
+    atomic_store(&model->session.cancel, 0);
     if (model->engine.residency != NULL) {
         TRY(residency_warm(model->engine.residency, max_ns, &model->session.cancel, &done, err));
     }

@@ -54,6 +54,12 @@ want_code 3
 want_no_out
 want_err "$hard"
 want_err "'berth fit'"
+go run "$model" --ids 1,2,3 -n 4 --budget $((hard - 1)) --json
+want_code 3
+want_json
+want_value verdict no-fit
+want_value plan.hard_floor_bytes "$hard"
+want_value plan.fits false
 go run "$model" --ids 1,2,3 -n 4 --budget "$hard" --json
 want_code 0
 want_json

@@ -49,8 +49,15 @@ checks=$((checks + 1))
 go tokenize "$model" --ids 2 --special
 want_out '<|im_end|>'
 go tokenize "$model" --ids 8192
-want_code 1
+want_code 2
 want_err 'no token 8192'
+# A vocabulary without weights: the same file with a tensor count of 0.
+head -c 1048576 "$model" >"$work/vocab.gguf"
+printf '\0\0\0\0\0\0\0\0' | dd of="$work/vocab.gguf" bs=1 seek=8 conv=notrunc 2>/dev/null
+go tokenize "$work/vocab.gguf" --ids 562,918
+want_code 0
+go run "$work/vocab.gguf" -p x
+want_code 1
 printf 'bad \377 bytes' >"$work/text"
 "$berth" tokenize "$model" <"$work/text" >"$work/out" 2>"$work/err"
 code=$?
@@ -69,6 +76,12 @@ want_code 0
 want_no_err
 checks=$((checks + 1))
 cmp -s "$work/out" "$work/text1" || fail 'standard input gives another text than -p'
+for ending in '\n' '\r\n'; do # the line end that closes piped text is not part of it
+    # shellcheck disable=SC2059
+    printf "The kernel scheduler$ending" | "$berth" run "$model" -n 24 --quiet >"$work/out" 2>"$work/err"
+    checks=$((checks + 1))
+    cmp -s "$work/out" "$work/text1" || fail 'a line end at the end of standard input changed the text'
+done
 go run "$model" --ids 562,918,7285,262 -n 24 --json
 want_json
 checks=$((checks + 1))

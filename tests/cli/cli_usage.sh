@@ -72,7 +72,7 @@ want_code 2
 want_err "--ctx: '12x' is not a whole number"
 go fit model --ctx -3
 want_code 2
-want_err "--ctx: '-3' is not a whole number"
+want_err '--ctx: -3 is out of range, want 1 to'
 go fit model --ctx 0
 want_code 2
 want_err '--ctx: 0 is out of range'
@@ -118,6 +118,18 @@ want_err 'OUT is missing'
 go convert in out
 want_code 2
 want_err '--type is missing'
+
+if "$berth" --version | grep -q avx2; then
+    go run "$golden/qwen3-moe" --ids 1 --isa neon
+    want_code 2
+    want_err '--isa neon: this processor'
+    want_no_out
+fi
+go run "$golden/qwen3-moe" --ids 1,9999999
+want_code 2
+want_err 'outside the vocabulary'
+checks=$((checks + 1))
+grep -q 'tok/s' "$work/err" && fail 'a refused prompt got a summary'
 
 # A file that is not there is a failure, not a usage error.
 for verb in fit 'run -p x' chat inspect 'tokenize -p x' 'logits --hash --ids 1'; do

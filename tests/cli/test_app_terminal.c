@@ -173,8 +173,17 @@ static void lines_are_edited_and_recalled(void **state)
     type("\033[A\n"); /* up: the line before */
     wait_for("/reset  forget");
     wait_for("> ");
-    type("half a line\x03"); /* an interrupt at the prompt leaves */
-    assert_int_equal(finish(), -SIGINT);
+    type("half a line\x03"); /* an interrupt at the prompt gives the line up */
+    wait_for("that line is given up");
+    wait_for("> ");
+    type("/help\n"); /* and what follows is a line of its own */
+    wait_for("/reset  forget");
+    wait_for("> ");
+    type("\x03");
+    wait_for("that line is given up");
+    wait_for("> ");
+    type("\x03");
+    assert_int_equal(finish(), 130);
 }
 
 static void what_is_typed_is_utf8_in_every_locale(void **state)

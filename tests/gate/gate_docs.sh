@@ -26,6 +26,11 @@ fresh
 printf '.Bl -tag -width fit\n.It Cm sing\nSings.\n.El\n' >>"$tree/docs/man/berth.1"
 catches 'a verb that does not exist: sing' "$check" "$tree"
 fresh
+printf 'static const struct arg_option rows[] = {\n    {.name = "loud", .type = ARG_FLAG},\n};\n' >"$tree/app/cli/cmd_fit.c"
+catches 'no entry for the option --loud' "$check" "$tree"
+printf '.Bl -tag -width fit\n.It Fl -loud\nShouts.\n.El\n' >>"$tree/docs/man/berth.1"
+passes "$check" "$tree"
+fresh
 printf 'project(berth VERSION 1.3.0 LANGUAGES C)\n' >"$tree/CMakeLists.txt"
 catches "version '1.3.0', berth.h says '1.2.3'" "$check" "$tree"
 if command -v mandoc >/dev/null 2>&1; then
