@@ -744,7 +744,8 @@ typedef struct berth_ledger_import_counts {
 /* Adds the counts of another file, of any known layout. */
 BERTH_API berth_status berth_ledger_import(berth_ledger *ledger, const char *path, berth_ledger_import_counts *out,
                                            berth_error *err);
-/* Multiplies all counts by 0 or more (0: forgets everything); the next flush writes them as they are. */
+/* Multiplies all counts by 0 or more (0: forgets everything); the next flush does the same to what the file holds by
+ * then, and keeps the old file as PATH.bak. */
 BERTH_API berth_status berth_ledger_scale(berth_ledger *ledger, double factor, berth_error *err);
 /* The path in use, borrowed. */
 BERTH_API const char *berth_ledger_path(const berth_ledger *ledger);

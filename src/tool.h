@@ -226,4 +226,66 @@ berth_status tool_replay_run(const tool_routes *routes, const tool_replay *repla
 /* Name of a policy; NULL past the last. *replay_only: a bound, not for runs. */
 const char *tool_policy_name(uint32_t i, bool *replay_only);
 
+/* ---- usage ledgers (docs/ledger.md; session/tool_usage.c) ---------------------------------------------- */
+
+typedef struct tool_usage tool_usage;
+
+typedef struct tool_usage_config {
+    const char *path;        /* a model, or a ledger's file */
+    const char *ledger_path; /* with a model: this file instead of its own; NULL: its own */
+    const char *state_dir;   /* as in berth_model_config */
+    uint32_t experts;        /* of a ledger's file that does not say; 0: the largest it names plus one */
+    void (*warn)(void *user, const char *message);
+    void *warn_user;
+} tool_usage_config;
+
+typedef struct tool_usage_info {
+    char path[512];            /* of the ledger */
+    char model[128];           /* "" for a file alone */
+    bool exists;               /* there is such a file */
+    bool refused;              /* and it is not this model's, or unreadable: `warn` said why */
+    uint32_t layers;           /* with experts */
+    uint32_t experts;          /* of each layer */
+    uint32_t top_k;            /* 0: a file alone does not say */
+    uint64_t selections, used; /* experts of layers that were selected at all */
+} tool_usage_info;
+
+/* *out must be closed. A model without a ledger is no failure, a ledger's file that is absent is. */
+berth_status tool_usage_open(const tool_usage_config *config, tool_usage **out, berth_error *err);
+void tool_usage_close(tool_usage *usage); /* NULL is allowed */
+void tool_usage_describe(const tool_usage *usage, tool_usage_info *out);
+/* The model's number of a layer, its place (layers: it has none), and its counts, [experts]. */
+int64_t tool_usage_layer(const tool_usage *usage, uint32_t index);
+uint32_t tool_usage_find(const tool_usage *usage, int64_t layer);
+const uint32_t *tool_usage_counts(const tool_usage *usage, uint32_t index);
+/* All experts that were selected, most first; borrowed, until the next call. */
+uint64_t tool_usage_ranked(tool_usage *usage, const berth_ledger_count **out);
+
+/* Adds what a ledger's file of any layout or recorded routes (docs/routes.md) count, prompts like answers. */
+typedef struct tool_usage_added {
+    bool routes;
+    uint64_t rows, skipped, damaged, first_damaged_line; /* rows: of routes, the selections */
+} tool_usage_added;
+berth_status tool_usage_add(tool_usage *usage, const char *path, tool_usage_added *out, berth_error *err);
+/* Multiplies all counts: now, and those of the file when it is saved. */
+void tool_usage_scale(tool_usage *usage, double factor);
+/* Saves as a run does: locked, merged, the old file kept as PATH.bak. */
+berth_status tool_usage_save(tool_usage *usage, berth_error *err);
+/* Writes the counts as a new file. */
+berth_status tool_usage_write(tool_usage *usage, const char *path, berth_error *err);
+
+/* What the seed policy would pin at the start. */
+typedef struct tool_pin_plan {
+    berth_autopin_plan plan;
+    const berth_ledger_count *pins; /* [plan.pins_count], borrowed */
+    uint64_t budget_bytes, slots_bytes, working_bytes, resident_bytes, mandatory_bytes;
+    uint64_t min_history, full_history, share_percent, min_bytes;
+    bool autopin; /* false: the policy's options turn it off */
+} tool_pin_plan;
+/* `model_path` and `config` as for a run; config->policy: "seed" or "seed:key=value,...". */
+berth_status tool_usage_plan(tool_usage *usage, const char *model_path, const berth_model_config *config,
+                             tool_pin_plan *out, berth_error *err);
+/* Bytes of the slot that an expert of a layer takes; 0: a file alone does not say. */
+uint64_t tool_usage_slot_bytes(const tool_usage *usage, int64_t layer);
+
 #endif

@@ -31,8 +31,7 @@ struct residency {
     struct recorder recorder;
     bool has_recorder;
     /* the seed policy's pins */
-    bool autopin, repin;
-    uint64_t limit, min_history, full_history, share, min_bytes;
+    struct residency_seed seed;
     int64_t *pin_ids; /* [layers][experts] */
     struct usage_pins *pins;
     struct usage_candidate *candidates;
@@ -40,15 +39,12 @@ struct residency {
 
 /* ---- layout --------------------------------------------------------------------------------------------- */
 
-static berth_status seed_options(struct residency *out, const char *options, berth_error *err)
+berth_status residency_seed_options(const char *options, struct residency_seed *out, berth_error *err)
 {
     uint64_t autopin = 1;
     uint64_t repin = 1;
-    out->limit = SEED_REPIN_LIMIT;
-    out->min_history = 5000;
-    out->full_history = 200000;
-    out->share = 50;
-    out->min_bytes = 500000000;
+    *out = (struct residency_seed){
+        .limit = SEED_REPIN_LIMIT, .min_history = 5000, .full_history = 200000, .share = 50, .min_bytes = 500000000};
     TRY(policy_option(options, "autopin", &autopin, err));
     TRY(policy_option(options, "repin", &repin, err));
     TRY(policy_option(options, "limit", &out->limit, err));
@@ -98,7 +94,7 @@ berth_status residency_layout(struct arena *tables, const struct catalog *catalo
     const char *options = "";
     TRY(policy_find(config->policy, &parts.policy, &options, err));
     if (parts.policy == &policy_seed) {
-        TRY(seed_options(&parts, options, err));
+        TRY(residency_seed_options(options, &parts.seed, err));
     }
     struct residency *residency = ARENA_NEW(tables, struct residency, 1);
     parts.layers = ARENA_NEW(tables, int64_t, catalog->layers);
@@ -234,21 +230,27 @@ static int64_t slot_bytes(void *user, int64_t layer)
     return (int64_t)catalog->classes[catalog->layer_class[find_layer(residency, layer)]].slot_bytes;
 }
 
+void residency_tiers(const struct catalog *catalog, const struct slot_counts *slots, uint64_t working,
+                     struct autopin_config *out)
+{
+    out->resident_bytes = (int64_t)(slots->bytes > working ? slots->bytes - working : 0);
+    out->mandatory_bytes = 0;
+    for (uint32_t layer = 0; layer < catalog->layers; layer++) {
+        out->mandatory_bytes += (int64_t)catalog->classes[catalog->layer_class[layer]].slot_bytes;
+    }
+}
+
 /* AUTOPIN: bytes of all slots but the working ones are the persistent tiers. */
 static berth_status auto_pins(struct residency *residency, berth_error *err)
 {
     const struct catalog *catalog = residency->catalog;
     struct autopin_config config = {.slot_bytes = slot_bytes,
                                     .user = residency,
-                                    .min_history = (int64_t)residency->min_history,
-                                    .full_history = (int64_t)residency->full_history,
-                                    .min_pin_bytes = (int64_t)residency->min_bytes,
-                                    .share = (double)residency->share / 100.0};
-    uint64_t working = cache_working_bytes(residency->cache);
-    config.resident_bytes = (int64_t)(residency->slots.bytes > working ? residency->slots.bytes - working : 0);
-    for (uint32_t layer = 0; layer < catalog->layers; layer++) {
-        config.mandatory_bytes += slot_bytes(residency, residency->layers[layer]);
-    }
+                                    .min_history = (int64_t)residency->seed.min_history,
+                                    .full_history = (int64_t)residency->seed.full_history,
+                                    .min_pin_bytes = (int64_t)residency->seed.min_bytes,
+                                    .share = (double)residency->seed.share / 100.0};
+    residency_tiers(catalog, &residency->slots, cache_working_bytes(residency->cache), &config);
     struct autopin_plan plan;
     TRY(usage_autopin(residency->usage, &config, residency->ranks, (uint64_t)catalog->layers * catalog->experts, &plan,
                       err));
@@ -298,7 +300,7 @@ berth_status residency_start(struct residency *residency, struct cache *cache, c
     if (config->pins != NULL) {
         TRY(user_pins(residency, config->pins, err));
     }
-    if (known && residency->policy == &policy_seed && residency->autopin) {
+    if (known && residency->policy == &policy_seed && residency->seed.autopin) {
         TRY(auto_pins(residency, err));
     }
     return BERTH_OK;
@@ -431,10 +433,10 @@ berth_status residency_turn(struct residency *residency, struct residency_turn *
     if (residency->usage == NULL) {
         return BERTH_OK;
     }
-    if (residency->policy == &policy_seed && residency->repin) {
+    if (residency->policy == &policy_seed && residency->seed.repin) {
         struct usage_turn turn = {.pins = residency->pins,
                                   .pins_count = residency->catalog->layers,
-                                  .limit = (int64_t)residency->limit,
+                                  .limit = (int64_t)residency->seed.limit,
                                   .work = residency->candidates,
                                   .swap = swap,
                                   .user = residency,

@@ -62,6 +62,16 @@ berth_status residency_turn(struct residency *residency, struct residency_turn *
 /* Saves the ledger and finishes the recording; both are tried. */
 berth_status residency_stop(struct residency *residency, berth_error *err);
 
+/* The seed policy's parameters of pinning, from the text after "seed:". */
+struct residency_seed {
+    bool autopin, repin;
+    uint64_t limit, min_history, full_history, share, min_bytes;
+};
+berth_status residency_seed_options(const char *options, struct residency_seed *out, berth_error *err);
+/* What AUTOPIN may fill: all slots but the `working` bytes, with one mandatory slot for every layer. */
+void residency_tiers(const struct catalog *catalog, const struct slot_counts *slots, uint64_t working,
+                     struct autopin_config *out);
+
 const struct usage *residency_usage(const struct residency *residency); /* NULL: no ledger */
 
 #endif

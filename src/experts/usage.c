@@ -76,6 +76,7 @@ berth_status usage_layout(struct arena *arena, const struct usage_config *config
     TRY(check_config(config, arena_is_measuring(arena), err));
     struct usage parts = {.layers_count = config->layers_count, .experts = (uint32_t)config->experts};
     parts.cells = (uint64_t)config->layers_count * config->experts; /* both fit 32 bits */
+    parts.scale = 1.0;
     struct usage *usage = ARENA_NEW(arena, struct usage, 1);
     parts.layers = ARENA_NEW(arena, int64_t, config->layers_count);
     parts.counts = ARENA_NEW(arena, uint32_t, parts.cells);
@@ -177,13 +178,25 @@ void usage_decay_heat(struct usage *usage)
     }
 }
 
+uint32_t usage_scaled(uint32_t count, double factor)
+{
+    double scaled = (double)count * factor + 0.5;
+    return scaled >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
+}
+
 void usage_scale(struct usage *usage, double factor)
 {
     for (uint64_t cell = 0; cell < usage->cells; cell++) {
-        double scaled = (double)usage->counts[cell] * factor + 0.5;
-        usage->counts[cell] = scaled >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
+        usage->counts[cell] = usage_scaled(usage->counts[cell], factor);
+        usage->delta[cell] = usage_scaled(usage->delta[cell], factor);
     }
-    usage->absolute = usage->dirty = true;
+    usage->scale *= factor;
+    usage->dirty = usage->keep_backup = true;
+}
+
+void usage_keep_backup(struct usage *usage)
+{
+    usage->keep_backup = true;
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------- */

@@ -174,9 +174,27 @@ struct usage_import {
     uint32_t engine_id;
 };
 berth_status usage_import(struct usage *usage, const char *path, struct usage_import *out, berth_error *err);
-/* Multiplies all counts; those that fall under one half become zero. Saved by the next flush as they are, not merged.
- */
+/* Multiplies all counts; those that fall under one half become zero. The next flush does the same to what the file
+ * holds by then, keeps the old file as PATH.bak and adds what was recorded. */
 void usage_scale(struct usage *usage, double factor);
+/* The next flush keeps the old file as PATH.bak. */
+void usage_keep_backup(struct usage *usage);
+
+/* What a file says of its own shape, for looking at it without the model. */
+struct usage_shape {
+    bool has_header, binary, refused;
+    uint64_t file_layers, file_experts; /* of the header; 0: it does not say */
+    uint32_t engine_id;
+    uint64_t rows, skipped, damaged; /* skipped: beyond CATALOG_LAYERS_MAX, EXPERTS_MAX */
+    uint32_t experts;                /* the largest named plus one */
+    uint32_t layers_count;           /* named by rows */
+    uint8_t layers[4096 / 8];        /* a bit each */
+    char problem[256];               /* the first damage */
+};
+/* Takes a little from `scratch` and gives it back. */
+berth_status usage_scan(struct arena *scratch, const char *path, struct usage_shape *out, berth_error *err);
+/* Writes the counts as a new file, replacing what `path` holds; nothing is merged or locked. */
+berth_status usage_write_copy(struct usage *usage, const char *path, berth_error *err);
 
 /* FNV-1a, 32 bit, of an engine's name: the engine id of header rows. */
 uint32_t usage_engine_id(const char *name);

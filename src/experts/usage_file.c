@@ -53,26 +53,50 @@ bool usage_default_path(const char *model_path, bool is_directory, const char *s
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-/* Feeds the file through usage->reader into counts[]. */
-static berth_status read_file(struct usage *usage, const char *path, uint32_t *counts, bool check, berth_error *err)
+static berth_status feed_file(struct usage_reader *reader, const char *path, char *buffer, berth_error *err)
 {
     struct os_file file;
-    struct usage_reader *reader = usage->reader;
-    berth_status status = os_file_open(&file, path, false, NULL, err);
-    usage_reader_begin(reader, usage, counts, check);
-    if (status != BERTH_OK) {
-        return status;
-    }
+    TRY(os_file_open(&file, path, false, NULL, err));
+    berth_status status = BERTH_OK;
     for (uint64_t at = 0; at < file.size_bytes && status == BERTH_OK; at += USAGE_BUFFER_BYTES) {
         uint64_t left = file.size_bytes - at;
         uint64_t bytes = left < USAGE_BUFFER_BYTES ? left : (uint64_t)USAGE_BUFFER_BYTES;
-        status = os_file_read(&file, at, bytes, usage->buffer, err);
+        status = os_file_read(&file, at, bytes, buffer, err);
         if (status == BERTH_OK) {
-            usage_reader_feed(reader, usage->buffer, (size_t)bytes);
+            usage_reader_feed(reader, buffer, (size_t)bytes);
         }
     }
     os_file_close(&file);
     usage_reader_end(reader);
+    return status;
+}
+
+/* Feeds the file through usage->reader into counts[]. */
+static berth_status read_file(struct usage *usage, const char *path, uint32_t *counts, bool check, berth_error *err)
+{
+    usage_reader_begin(usage->reader, usage, counts, check);
+    return feed_file(usage->reader, path, usage->buffer, err);
+}
+
+berth_status usage_scan(struct arena *scratch, const char *path, struct usage_shape *out, berth_error *err)
+{
+    uint64_t mark = arena_mark(scratch);
+    struct usage_reader *reader = ARENA_NEW(scratch, struct usage_reader, 1);
+    char *buffer = ARENA_NEW(scratch, char, USAGE_BUFFER_BYTES);
+    *out = (struct usage_shape){0};
+    TRY(arena_check(scratch, "usage scan", err));
+    usage_reader_begin_scan(reader, out);
+    berth_status status = feed_file(reader, path, buffer, err);
+    out->has_header = reader->has_header;
+    out->binary = reader->binary;
+    out->file_layers = reader->file_layers;
+    out->file_experts = reader->file_experts;
+    out->engine_id = reader->file_engine;
+    out->rows = reader->rows;
+    out->skipped = reader->skipped;
+    out->damaged = reader->damaged;
+    memcpy(out->problem, reader->problem, sizeof out->problem);
+    arena_rewind(scratch, mark);
     return status;
 }
 
@@ -252,15 +276,15 @@ static berth_status merge(struct usage *usage, const char *path, bool *exists, b
     if (reader->refused) {
         return refused(usage, reader->problem, err);
     }
-    *backup = *exists && (reader->damaged > 0 || reader->binary || usage->keep_backup || usage->absolute);
+    *backup = *exists && (reader->damaged > 0 || reader->binary || usage->keep_backup);
     double kept = 1.0;
     if (usage->half_life_tokens > 0.0 && (double)usage->tokens * 16.0 >= usage->half_life_tokens) {
         kept = half_power((double)usage->tokens / usage->half_life_tokens);
     }
     for (uint64_t cell = 0; cell < usage->cells; cell++) {
-        uint32_t aged = kept < 1.0 ? (uint32_t)((double)usage->fresh[cell] * kept) : usage->fresh[cell];
-        usage->fresh[cell] =
-            usage->absolute ? usage->counts[cell] : usage_saturate((uint64_t)aged + usage->delta[cell]);
+        uint32_t aged = usage_scaled(usage->fresh[cell], usage->scale);
+        aged = kept < 1.0 ? (uint32_t)((double)aged * kept) : aged;
+        usage->fresh[cell] = usage_saturate((uint64_t)aged + usage->delta[cell]);
     }
     usage->tokens = kept < 1.0 ? 0 : usage->tokens;
     return BERTH_OK;
@@ -285,19 +309,29 @@ static berth_status save_locked(struct usage *usage, const char *path, berth_err
     }
     memcpy(usage->counts, usage->fresh, usage->cells * sizeof *usage->counts);
     clear(usage, usage->delta);
-    usage->dirty = usage->keep_backup = usage->absolute = false;
+    usage->dirty = usage->keep_backup = false;
+    usage->scale = 1.0;
     return BERTH_OK;
 }
 
 static berth_status save_seed(struct usage *usage, const char *path, berth_error *err)
 {
-    if (usage->keep_backup) {
-        TRY(os_store_backup(path, err));
+    berth_status kept = usage->keep_backup ? os_store_backup(path, err) : BERTH_OK;
+    if (kept != BERTH_OK && kept != BERTH_ERR_NOT_FOUND) {
+        return kept;
     }
     TRY(write_file(usage, path, usage->counts, false, err));
     clear(usage, usage->delta);
-    usage->dirty = usage->keep_backup = usage->absolute = false;
+    usage->dirty = usage->keep_backup = false;
+    usage->scale = 1.0;
     return BERTH_OK;
+}
+
+berth_status usage_write_copy(struct usage *usage, const char *path, berth_error *err)
+{
+    char real[USAGE_PATH_MAX];
+    TRY(os_store_resolve(path, real, sizeof real, err));
+    return write_file(usage, real, usage->counts, false, err);
 }
 
 berth_status usage_flush(struct usage *usage, berth_error *err)

@@ -23,7 +23,7 @@ struct usage {
     uint64_t selections;
     uint64_t tokens; /* since the last save */
     bool dirty;
-    bool absolute; /* the counts replace those of the file at the next save (usage_scale) */
+    double scale; /* what the file's counts are multiplied with at the next save */
     bool refused, keep_backup;
     char refusal[256];
     enum usage_mode mode;
@@ -42,6 +42,8 @@ static inline uint32_t usage_saturate(uint64_t value)
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
+/* Times factor, halves rounded up. */
+uint32_t usage_scaled(uint32_t count, double factor);
 /* Place of a layer, or layers_count. */
 uint32_t usage_find_layer(const struct usage *usage, int64_t layer);
 
@@ -56,8 +58,9 @@ static inline bool usage_is_safe_integer(double value)
 
 /* Reads a file fed in pieces. */
 struct usage_reader {
-    const struct usage *usage;
-    uint32_t *counts; /* [cells], added to */
+    const struct usage *usage; /* NULL when scanning */
+    uint32_t *counts;          /* [cells], added to */
+    struct usage_shape *shape; /* scanning: rows are noted here and nowhere else */
     enum usage_mode mode;
     bool check; /* compare headers with the ledger's own */
     /* results */
@@ -75,6 +78,8 @@ struct usage_reader {
     bool too_long;
     char text[USAGE_LINE_MAX + 1];
 };
+/* Notes the shape only; there is no ledger. */
+void usage_reader_begin_scan(struct usage_reader *reader, struct usage_shape *shape);
 void usage_reader_begin(struct usage_reader *reader, const struct usage *usage, uint32_t *counts, bool check);
 void usage_reader_feed(struct usage_reader *reader, const char *bytes, size_t count);
 void usage_reader_end(struct usage_reader *reader);

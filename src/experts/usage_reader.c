@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "experts/catalog.h"
 #include "experts/usage_parts.h"
 
 enum { HEADER_SHAPE = -1, HEADER_ENGINE = -2, HEADER_FINGERPRINT = -3 };
@@ -19,6 +20,29 @@ void usage_reader_begin(struct usage_reader *reader, const struct usage *usage, 
     reader->counts = counts;
     reader->mode = usage->mode;
     reader->check = check;
+}
+
+void usage_reader_begin_scan(struct usage_reader *reader, struct usage_shape *shape)
+{
+    memset(reader, 0, sizeof *reader);
+    reader->shape = shape;
+    reader->mode = USAGE_TOLERANT;
+}
+
+/* Scanning: which layers there are, and how many experts. */
+static void note_shape(struct usage_reader *reader, double layer, double expert)
+{
+    struct usage_shape *shape = reader->shape;
+    if (layer >= CATALOG_LAYERS_MAX || expert >= EXPERTS_MAX) {
+        reader->skipped++;
+        return;
+    }
+    uint32_t at = (uint32_t)layer;
+    uint8_t bit = (uint8_t)(1u << at % 8);
+    shape->layers_count += (shape->layers[at / 8] & bit) == 0 ? 1 : 0;
+    shape->layers[at / 8] |= bit;
+    shape->experts = (uint32_t)expert + 1 > shape->experts ? (uint32_t)expert + 1 : shape->experts;
+    reader->rows++;
 }
 
 /* Bytes of the white space that starts at ptr, as JavaScript sees it (line feeds never get here). */
@@ -160,9 +184,14 @@ static void take_line(struct usage_reader *reader, struct str line)
         header(reader, layer, is_expert ? expert : -1.0, is_count ? count : -1.0);
         return;
     }
-    uint32_t index = is_layer ? usage_find_layer(usage, (int64_t)layer) : usage->layers_count;
-    bool other = index == usage->layers_count || expert >= (double)usage->experts;
-    if (!is_layer || (seed && index == usage->layers_count)) {
+    if (reader->shape != NULL && is_layer && is_expert && is_count) {
+        note_shape(reader, layer, expert);
+        return;
+    }
+    uint32_t limit = usage != NULL ? usage->layers_count : 0;
+    uint32_t index = is_layer && usage != NULL ? usage_find_layer(usage, (int64_t)layer) : limit;
+    bool other = index == limit || expert >= (double)usage->experts;
+    if (!is_layer || (seed && index == limit)) {
         note(reader, "invalid layer", fields[0]);
     } else if (!is_expert || (seed && expert >= (double)usage->experts)) {
         note(reader, "invalid expert", fields[1]);
@@ -191,6 +220,8 @@ static void take_word(struct usage_reader *reader, uint32_t word)
         uint64_t cell = reader->binary_cell++;
         if (reader->file_experts == 0 || cell / reader->file_experts >= reader->file_layers) {
             reader->damaged++;
+        } else if (word != 0 && reader->shape != NULL) {
+            note_shape(reader, (double)(cell / reader->file_experts), (double)(cell % reader->file_experts));
         } else if (word != 0) {
             uint32_t index = usage_find_layer(usage, (int64_t)(cell / reader->file_experts));
             uint64_t expert = cell % reader->file_experts;

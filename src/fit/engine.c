@@ -31,7 +31,7 @@ static berth_status layout_text(struct arena *arena, struct spec *spec, struct e
 }
 
 /* Ledgers of another model must not be taken for this one's. */
-static uint64_t model_fingerprint(const struct spec *spec)
+uint64_t engine_fingerprint(const struct spec *spec)
 {
     const struct hparams *h = &spec->hparams;
     const uint32_t shape[] = {h->layers, h->moe_layers, h->hidden,   h->experts,  h->top_k,
@@ -40,17 +40,25 @@ static uint64_t model_fingerprint(const struct spec *spec)
     return hash_bytes(hash, shape, sizeof shape);
 }
 
+void engine_moe_layers(const struct spec *spec, int64_t *layers)
+{
+    const struct hparams *h = &spec->hparams;
+    uint32_t moe = 0;
+    for (uint32_t layer = 0; layer < h->layers; layer++) {
+        if (h->layer_moe[layer] != 0) {
+            layers[moe++] = layer;
+        }
+    }
+}
+
 static berth_status layout_residency(struct arena *tables, struct spec *spec, const struct engine_dims *dims,
                                      const struct catalog *catalog, struct engine *out, berth_error *err)
 {
     const struct hparams *h = &spec->hparams;
     struct residency_config config = dims->residency;
     int64_t *layers = ARENA_NEW(tables, int64_t, h->moe_layers);
-    uint32_t moe = 0;
-    for (uint32_t layer = 0; layers != NULL && layer < h->layers; layer++) {
-        if (h->layer_moe[layer] != 0) {
-            layers[moe++] = layer;
-        }
+    if (layers != NULL) {
+        engine_moe_layers(spec, layers);
     }
     config.layers = layers;
     config.policy = dims->policy;
@@ -58,7 +66,7 @@ static berth_status layout_residency(struct arena *tables, struct spec *spec, co
     config.usage.path = config.usage.path != NULL ? config.usage.path : "planned";
     config.usage.model_layers = h->layers;
     config.usage.engine = spec->family->hf_model_type;
-    config.usage.fingerprint = model_fingerprint(spec);
+    config.usage.fingerprint = engine_fingerprint(spec);
     return residency_layout(tables, catalog, &config, &out->residency, err);
 }
 

@@ -42,4 +42,9 @@ struct engine {
 berth_status engine_layout(struct arena lines[BERTH_LINE_COUNT], struct spec *spec, const struct engine_dims *dims,
                            struct engine *out, berth_error *err);
 
+/* The model's own numbers of its layers with experts, [hparams.moe_layers]. */
+void engine_moe_layers(const struct spec *spec, int64_t *layers);
+/* Identity of the model's shape, for its ledger. */
+uint64_t engine_fingerprint(const struct spec *spec);
+
 #endif
