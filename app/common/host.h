@@ -70,4 +70,8 @@ enum host_line { HOST_LINE_OK, HOST_LINE_END, HOST_LINE_TOO_LONG, HOST_LINE_FAIL
 int host_line_signal(void);
 enum host_line host_read_line(const char *prompt, char *buffer, size_t cap);
 
+/* Runs work(user, result) in a process of its own and brings `result` back; *code is what it returned, or 128 and the
+ * signal that ended it. False: no process could be made, errno says why. Only before threads are started. */
+bool host_in_child(int (*work)(void *user, void *result), void *user, void *result, size_t bytes, int *code);
+
 #endif
