@@ -93,7 +93,13 @@ typedef enum berth_line {
 /* Name of a plan line, "trunk". NULL if out of range. */
 BERTH_API const char *berth_line_name(berth_line line);
 
-typedef enum berth_kv_type { BERTH_KV_DEFAULT = 0, BERTH_KV_F32 = 1, BERTH_KV_F16 = 2 } berth_kv_type;
+/* Q8_0 wants heads of a multiple of 32 dimensions. */
+typedef enum berth_kv_type {
+    BERTH_KV_DEFAULT = 0,
+    BERTH_KV_F32 = 1,
+    BERTH_KV_F16 = 2,
+    BERTH_KV_Q8_0 = 3 /* 34 bytes for 32 values */
+} berth_kv_type;
 
 /* Instruction set row; BERTH_ISA_AUTO picks the best the CPU has. All rows give the same bits. */
 typedef enum berth_isa {

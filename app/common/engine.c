@@ -11,7 +11,8 @@
 #include "common/sizes.h"
 #include "tool.h"
 
-static const struct arg_choice kv_choices[] = {{"f16", BERTH_KV_F16}, {"f32", BERTH_KV_F32}, {NULL, 0}};
+static const struct arg_choice kv_choices[] = {
+    {"f16", BERTH_KV_F16}, {"f32", BERTH_KV_F32}, {"q8_0", BERTH_KV_Q8_0}, {NULL, 0}};
 static const struct arg_choice isa_choices[] = {{"auto", BERTH_ISA_AUTO}, {"ref", BERTH_ISA_REF},
                                                 {"avx2", BERTH_ISA_AVX2}, {"avx512", BERTH_ISA_AVX512},
                                                 {"neon", BERTH_ISA_NEON}, {NULL, 0}};

@@ -28,7 +28,7 @@ static const struct {
 
 const char *plan_kv_name(berth_kv_type type)
 {
-    return type == BERTH_KV_F32 ? "f32" : "f16";
+    return type == BERTH_KV_F32 ? "f32" : type == BERTH_KV_Q8_0 ? "q8_0" : "f16";
 }
 
 static void print_lines(const berth_plan *plan, FILE *out)

@@ -29,19 +29,19 @@ enum {
     ATTEND_SEGMENT = 1024, /* keys a struct attend may span; merged in order by attend_merge() */
 };
 
-/* Attention of `queries` heads that share one KV head, one token, over keys [key_begin, key_end) inside one 1,024-key
- * segment: running maximum, sum and unnormalised output per head, in blocks of 64 keys aligned to absolute positions
- * (docs/arithmetic.md). */
+/* Attention of `queries` rows that share one KV head, over keys inside one 1,024-key segment: running maximum, sum and
+ * unnormalised output per row, in blocks of 64 keys aligned to absolute positions (docs/arithmetic.md). The rows are
+ * the heads of one token (key_step 0), or one head of successive tokens (key_step 1). */
 struct attend {
-    const float *q; /* [queries][head_dim], already scaled? no: raw; scale is applied to the scores */
+    const float *q; /* [queries][head_dim], q_row_floats apart; the scale is applied to the scores */
     uint64_t q_row_floats;
-    const void
-        *k; /* KV rows by position: k + position * kv_row_bytes, head_dim elements of kv_type; position 0 based */
+    const void *k; /* k + position * kv_row_bytes: head_dim elements of kv_type (Q8_0: its blocks) */
     const void *v;
     uint64_t kv_row_bytes;
-    berth_kv_type kv_type;      /* F32 or F16 */
-    uint32_t queries, head_dim; /* head_dim a multiple of 8 */
-    uint32_t key_begin, key_end;
+    berth_kv_type kv_type;       /* not DEFAULT */
+    uint32_t queries, head_dim;  /* head_dim a multiple of 8, of 32 for Q8_0 */
+    uint32_t key_begin, key_end; /* row i: keys [key_begin, key_end + i * key_step) */
+    uint32_t key_step;
     float scale;
     float *max; /* [queries] out */
     float *sum; /* [queries] out */

@@ -134,7 +134,7 @@ static berth_status check_config(const struct solver *s)
         return error_set(s->err, BERTH_ERR_ARGUMENT, "at most %d compute and %d I/O threads", (int)POOL_THREADS_MAX,
                          (int)IO_THREADS_MAX);
     }
-    if ((unsigned)c->kv_type > BERTH_KV_F16) {
+    if ((unsigned)c->kv_type > BERTH_KV_Q8_0) {
         return error_set(s->err, BERTH_ERR_ARGUMENT, "unknown KV cache type %d", (int)c->kv_type);
     }
     return BERTH_OK;

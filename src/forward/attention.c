@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Grouped-query attention (arXiv 2305.13245) over the KV cache. Keys are taken in 1,024-key segments at absolute
- * positions, merged in order; threads share out (token, KV head) pairs, and for a single token its segments too. */
+ * positions, merged in order; threads share out (tile of tokens, KV head) pairs, and for a single token its segments
+ * too.
+ */
 #include "forward/forward.h"
 
 enum { SEGMENT_KEYS = 1024 };
@@ -10,6 +12,7 @@ struct attention_run {
     const struct layer_weights *w;
     uint32_t layer, first, tokens;
     uint32_t group;    /* query heads per KV head */
+    uint32_t tile;     /* tokens that pass over the keys together */
     uint32_t segments; /* of the single token; else unused */
     uint32_t window;   /* 0: all keys */
     float scale;
@@ -56,6 +59,16 @@ static void norm_heads(const struct forward *fw, float *x, const float *weight, 
     }
 }
 
+/* One head's key or value into the cache. */
+static void store_row(const struct forward *fw, const float *row, unsigned char *to)
+{
+    if (fw->kv.type == BERTH_KV_F16) {
+        fw->kernels->to_f16(row, (uint16_t *)(void *)to, fw->hparams->head_dim);
+    } else {
+        quant_row(kv_dtype(fw->kv.type))->quantise(row, to, fw->hparams->head_dim);
+    }
+}
+
 /* Clips, normalises, rotates one token's q and k, and stores k and v. */
 static void place_range(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
@@ -89,48 +102,51 @@ static void place_range(void *ctx, uint32_t begin, uint32_t end, uint32_t worker
             unsigned char *k_to = (unsigned char *)kv_head(&fw->kv, fw->kv.k, run->layer, i) + at;
             unsigned char *v_to = (unsigned char *)kv_head(&fw->kv, fw->kv.v, run->layer, i) + at;
             const float *v_row = v + (uint64_t)i * h->head_dim;
-            if (fw->kv.type == BERTH_KV_F32) {
-                memcpy(k_to, row, fw->kv.row_bytes);
-                memcpy(v_to, v_row, fw->kv.row_bytes);
-            } else {
-                fw->kernels->to_f16(row, (uint16_t *)(void *)k_to, h->head_dim);
-                fw->kernels->to_f16(v_row, (uint16_t *)(void *)v_to, h->head_dim);
-            }
+            store_row(fw, row, k_to);
+            store_row(fw, v_row, v_to);
         }
     }
 }
 
-/* One partial result in scratch: [max: group][sum: group][pad][out: group x head_dim]. */
-struct partial {
-    float *max, *sum, *out;
+/* What passes over the keys of one KV head together: the query heads that share it, of one token; where each KV head
+ * has one query head, successive tokens of it. */
+struct tile {
+    uint32_t token, tokens; /* in the chunk; tokens > 1: run->group is 1, and all end in the same segment */
+    uint32_t kv_index;
 };
 
-static struct partial partial_at(const struct forward *fw, uint64_t index, uint32_t group)
+/* One partial result in scratch: [max: rows][sum: rows][pad][out: rows x head_dim]. */
+struct partial {
+    float *max, *sum, *out;
+    uint32_t rows;
+};
+
+static struct partial partial_at(const struct forward *fw, uint64_t index, uint32_t rows)
 {
     float *base = fw->scratch.segments + index * fw->scratch.segment_floats;
-    return (struct partial){base, base + group, base + (2 * (uint64_t)group + 15) / 16 * 16};
+    return (struct partial){base, base + rows, base + (2 * (uint64_t)rows + 15) / 16 * 16, rows};
 }
 
-static void attend_segment(const struct attention_run *run, uint32_t token, uint32_t kv_index, uint32_t segment,
-                           struct partial to)
+static void attend_segment(const struct attention_run *run, struct tile tile, uint32_t segment, struct partial to)
 {
     const struct forward *fw = run->fw;
     const struct hparams *h = fw->hparams;
-    uint32_t position = run->first + token;
+    uint32_t position = run->first + tile.token;
     uint32_t visible = run->window > 0 && position + 1 > run->window ? position + 1 - run->window : 0;
     uint32_t begin = segment * SEGMENT_KEYS;
-    uint32_t end = begin + SEGMENT_KEYS < position + 1 ? begin + SEGMENT_KEYS : position + 1;
-    struct attend a = {.q =
-                           fw->scratch.q + ((uint64_t)token * h->heads + (uint64_t)kv_index * run->group) * h->head_dim,
-                       .q_row_floats = h->head_dim,
-                       .k = kv_head(&fw->kv, fw->kv.k, run->layer, kv_index),
-                       .v = kv_head(&fw->kv, fw->kv.v, run->layer, kv_index),
+    bool last = segment == position / SEGMENT_KEYS;
+    struct attend a = {.q = fw->scratch.q +
+                            ((uint64_t)tile.token * h->heads + (uint64_t)tile.kv_index * run->group) * h->head_dim,
+                       .q_row_floats = tile.tokens > 1 ? (uint64_t)h->heads * h->head_dim : h->head_dim,
+                       .k = kv_head(&fw->kv, fw->kv.k, run->layer, tile.kv_index),
+                       .v = kv_head(&fw->kv, fw->kv.v, run->layer, tile.kv_index),
                        .kv_row_bytes = fw->kv.row_bytes,
                        .kv_type = fw->kv.type,
-                       .queries = run->group,
+                       .queries = to.rows,
                        .head_dim = h->head_dim,
                        .key_begin = begin > visible ? begin : visible,
-                       .key_end = end,
+                       .key_end = last ? position + 1 : begin + SEGMENT_KEYS,
+                       .key_step = last && tile.tokens > 1 ? 1 : 0,
                        .scale = run->scale,
                        .max = to.max,
                        .sum = to.sum,
@@ -145,15 +161,17 @@ static uint32_t first_segment(const struct attention_run *run, uint32_t position
 }
 
 /* out[head] = total.out / total.sum, where `merge` brings the later segments in order. */
-static void store(const struct attention_run *run, uint32_t token, uint32_t kv_index, struct partial total)
+static void store(const struct attention_run *run, struct tile tile, struct partial total)
 {
     const struct forward *fw = run->fw;
     const struct hparams *h = fw->hparams;
-    float *to = fw->scratch.attended + ((uint64_t)token * h->heads + (uint64_t)kv_index * run->group) * h->head_dim;
-    for (uint32_t i = 0; i < run->group; i++) {
+    for (uint32_t i = 0; i < total.rows; i++) {
+        uint64_t token = tile.token + i / run->group;
+        uint64_t head = (uint64_t)tile.kv_index * run->group + i % run->group;
+        float *to = fw->scratch.attended + (token * h->heads + head) * h->head_dim;
         const float *from = total.out + (uint64_t)i * h->head_dim;
         for (uint32_t d = 0; d < h->head_dim; d++) {
-            to[(uint64_t)i * h->head_dim + d] = from[d] / total.sum[i];
+            to[d] = from[d] / total.sum[i];
         }
     }
 }
@@ -161,30 +179,42 @@ static void store(const struct attention_run *run, uint32_t token, uint32_t kv_i
 static void merge(const struct attention_run *run, struct partial total, struct partial next)
 {
     uint32_t head_dim = run->fw->hparams->head_dim;
-    for (uint32_t i = 0; i < run->group; i++) {
+    for (uint32_t i = 0; i < total.rows; i++) {
         attend_merge(&total.max[i], &total.sum[i], total.out + (uint64_t)i * head_dim, next.max[i], next.sum[i],
                      next.out + (uint64_t)i * head_dim, head_dim);
     }
 }
 
-/* Chunk of several tokens: one (token, KV head) pair at a time; two partial results per worker. */
-static void attend_pairs(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+/* All segments of a tile, with the two partial results of a worker. */
+static void attend_tile(const struct attention_run *run, struct tile tile, uint32_t worker)
+{
+    uint32_t rows = tile.tokens * run->group;
+    struct partial total = partial_at(run->fw, (uint64_t)worker * 2, rows);
+    struct partial next = partial_at(run->fw, (uint64_t)worker * 2 + 1, rows);
+    uint32_t position = run->first + tile.token;
+    uint32_t segment = first_segment(run, position);
+    attend_segment(run, tile, segment, total);
+    for (segment++; segment <= position / SEGMENT_KEYS; segment++) {
+        attend_segment(run, tile, segment, next);
+        merge(run, total, next);
+    }
+    store(run, tile, total);
+}
+
+/* Tiles lie at multiples of run->tile positions, so that all tokens of one end in the same segment. */
+static void attend_tiles(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct attention_run *run = ctx;
     uint32_t kv_heads = run->fw->hparams->kv_heads;
-    struct partial total = partial_at(run->fw, (uint64_t)worker * 2, run->group);
-    struct partial next = partial_at(run->fw, (uint64_t)worker * 2 + 1, run->group);
     for (uint32_t i = begin; i < end; i++) {
-        uint32_t token = i / kv_heads;
-        uint32_t kv_index = i % kv_heads;
-        uint32_t position = run->first + token;
-        uint32_t segment = first_segment(run, position);
-        attend_segment(run, token, kv_index, segment, total);
-        for (segment++; segment <= position / SEGMENT_KEYS; segment++) {
-            attend_segment(run, token, kv_index, segment, next);
-            merge(run, total, next);
+        uint32_t from = (run->first / run->tile + i / kv_heads) * run->tile;
+        uint32_t to = from + run->tile;
+        from = from > run->first ? from : run->first;
+        to = to < run->first + run->tokens ? to : run->first + run->tokens;
+        bool windowed = run->window > 0 && to > run->window; /* each token then begins at a key of its own */
+        for (uint32_t position = from; position < to; position += windowed ? 1 : to - from) {
+            attend_tile(run, (struct tile){position - run->first, windowed ? 1 : to - from, i % kv_heads}, worker);
         }
-        store(run, token, kv_index, total);
     }
 }
 
@@ -195,7 +225,8 @@ static void attend_pieces(void *ctx, uint32_t begin, uint32_t end, uint32_t work
     const struct attention_run *run = ctx;
     uint32_t from = first_segment(run, run->first);
     for (uint32_t i = begin; i < end; i++) {
-        attend_segment(run, 0, i / run->segments, from + i % run->segments, partial_at(run->fw, i, run->group));
+        attend_segment(run, (struct tile){0, 1, i / run->segments}, from + i % run->segments,
+                       partial_at(run->fw, i, run->group));
     }
 }
 
@@ -210,7 +241,7 @@ static void attend_single(struct attention_run *run)
         for (uint32_t i = 1; i < run->segments; i++) {
             merge(run, total, partial_at(fw, (uint64_t)kv_index * run->segments + i, run->group));
         }
-        store(run, 0, kv_index, total);
+        store(run, (struct tile){0, 1, kv_index}, total);
     }
 }
 
@@ -225,6 +256,7 @@ void forward_attention(struct forward *fw, uint32_t layer, uint32_t first, uint3
                                 .first = first,
                                 .tokens = tokens,
                                 .group = h->heads / h->kv_heads,
+                                .tile = h->heads == h->kv_heads ? ATTENTION_TILE : 1,
                                 .window = w->slides ? h->sliding_window : 0,
                                 .scale = fw->attention_scale};
     project(fw, w, tokens);
@@ -232,7 +264,8 @@ void forward_attention(struct forward *fw, uint32_t layer, uint32_t first, uint3
     if (tokens == 1) {
         attend_single(&run);
     } else {
-        pool_for(fw->pool, tokens * h->kv_heads, 4, attend_pairs, &run);
+        uint32_t tiles = (first + tokens - 1) / run.tile - first / run.tile + 1;
+        pool_for(fw->pool, tiles * h->kv_heads, 4, attend_tiles, &run);
     }
     uint32_t q = h->heads * h->head_dim;
     struct act_rows rows = {s->attended, q, s->prepared, fw->prepared_bytes, tokens, q, ACT_NONE};

@@ -33,7 +33,8 @@ static void take_attention(struct arena *a, const struct forward_dims *d, struct
     /* One partial result: max and sum of every query head of a KV head, padded, then its output. Decode keeps one per
      * KV head and 1,024-key segment; a larger chunk two per thread. */
     uint64_t group = h->heads / h->kv_heads;
-    s->segment_floats = size_round_up((size_t)(2 * group), 16) + size_round_up((size_t)(group * h->head_dim), 16);
+    uint64_t rows = group > 1 ? group : ATTENTION_TILE;
+    s->segment_floats = size_round_up((size_t)(2 * rows), 16) + size_round_up((size_t)(rows * h->head_dim), 16);
     uint64_t segments = ((uint64_t)d->ctx_tokens + 1023) / 1024 * h->kv_heads;
     s->segments = ARENA_NEW(a, float, max_u64(segments, (uint64_t)d->threads * 2) * s->segment_floats);
 }

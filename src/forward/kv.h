@@ -6,6 +6,7 @@
 
 #include "family/family.h"
 #include "memory/arena.h"
+#include "quant/quant.h"
 
 struct kv {
     unsigned char *k, *v; /* [layers][kv_heads][ctx][head_dim] of `type` */
@@ -15,6 +16,10 @@ struct kv {
     berth_kv_type type;
 };
 
+/* The stored format of one row. */
+enum dtype kv_dtype(berth_kv_type type);
+
+/* BERTH_ERR_UNSUPPORTED: the type's blocks do not divide this model's heads. */
 berth_status kv_layout(struct arena *arena, const struct hparams *hparams, uint32_t ctx, berth_kv_type type,
                        struct kv *out, berth_error *err);
 static inline void *kv_head(const struct kv *kv, unsigned char *base, uint32_t layer, uint32_t head)

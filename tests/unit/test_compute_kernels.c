@@ -616,7 +616,7 @@ static void vectors_follow_their_definitions(void **state)
 /* ---- attention ---- */
 
 struct scene {
-    uint32_t queries, head_dim, positions, begin, end;
+    uint32_t queries, head_dim, positions, begin, end, step;
     berth_kv_type type;
     size_t kv_row_bytes;
     bool wild;
@@ -627,10 +627,21 @@ struct attention {
     unsigned char *k, *v;
 };
 
+static enum dtype kv_format(berth_kv_type type)
+{
+    return type == BERTH_KV_F16 ? DTYPE_F16 : type == BERTH_KV_Q8_0 ? DTYPE_Q8_0 : DTYPE_F32;
+}
+
+static size_t kv_bytes_of(berth_kv_type type, uint32_t head_dim)
+{
+    uint64_t bytes;
+    assert_true(quant_row_bytes(kv_format(type), head_dim, &bytes));
+    return bytes;
+}
+
 static struct attention make_attention(const struct scene *s)
 {
-    size_t elem = s->type == BERTH_KV_F16 ? 2 : 4;
-    size_t kv_bytes = (s->positions - 1) * s->kv_row_bytes + s->head_dim * elem;
+    size_t kv_bytes = (s->positions - 1) * s->kv_row_bytes + kv_bytes_of(s->type, s->head_dim);
     struct attention a = {.q = aligned_block(sizeof(float) * s->queries * s->head_dim),
                           .max = exact_alloc(sizeof(float) * s->queries),
                           .sum = exact_alloc(sizeof(float) * s->queries),
@@ -641,7 +652,7 @@ static struct attention make_attention(const struct scene *s)
     random_fill(a.q, (size_t)s->queries * s->head_dim, s->wild);
     memset(a.k, 0, kv_bytes);
     memset(a.v, 0, kv_bytes);
-    const struct quant_row *format = quant_row(s->type == BERTH_KV_F16 ? DTYPE_F16 : DTYPE_F32);
+    const struct quant_row *format = quant_row(kv_format(s->type));
     for (uint32_t p = 0; p < s->positions; p++) {
         random_fill(line, s->head_dim, s->wild && p % 7 == 3);
         format->quantise(line, a.k + p * s->kv_row_bytes, s->head_dim);
@@ -674,6 +685,7 @@ static struct attend attend_args(const struct scene *s, const struct attention *
                            .head_dim = s->head_dim,
                            .key_begin = s->begin,
                            .key_end = s->end,
+                           .key_step = s->step,
                            .scale = 1.0f / sqrtf((float)s->head_dim),
                            .max = a->max,
                            .sum = a->sum,
@@ -685,14 +697,17 @@ static void attend_equals_reference(void **state)
     (void)state;
     digest_begin(17);
     const uint32_t dims[] = {8, 16, 24, 40, 64, 72, 80, 96, 112, 128, 136, 192, 256, 576};
-    for (int round = 0; round < 220; round++) {
+    for (int round = 0; round < 330; round++) {
         struct scene s = {.queries = 1 + random_below(9), .head_dim = dims[random_below(14)]};
-        s.type = random_below(2) ? BERTH_KV_F16 : BERTH_KV_F32;
-        s.positions = 1 + random_below(round % 10 == 0 ? 400 : 150);
-        s.begin = random_below(3) ? 0 : random_below(s.positions);
-        s.end = s.begin + random_below(s.positions - s.begin + 1);
+        s.type = (berth_kv_type)(BERTH_KV_F32 + random_below(3));
+        s.head_dim = s.type == BERTH_KV_Q8_0 ? (s.head_dim + 31) / 32 * 32 : s.head_dim;
+        s.step = random_below(2);
+        s.positions = s.queries + random_below(round % 10 == 0 ? 400 : 150);
+        uint32_t last = s.positions - s.step * (s.queries - 1); /* where the first query ends at most */
+        s.begin = random_below(3) ? 0 : random_below(last);
+        s.end = s.begin + random_below(last - s.begin + 1);
         s.wild = round % 5 == 4;
-        s.kv_row_bytes = (s.type == BERTH_KV_F16 ? 2 : 4) * (s.head_dim + (random_below(2) ? 0 : random_below(50)));
+        s.kv_row_bytes = kv_bytes_of(s.type, s.head_dim) + (random_below(2) ? 0 : 4 * random_below(50));
         struct attention a = make_attention(&s);
         struct attend args = attend_args(&s, &a);
         size_t out_floats = (size_t)s.queries * s.head_dim;
@@ -704,8 +719,8 @@ static void attend_equals_reference(void **state)
         digest_add(want, out_floats + 2 * s.queries);
         for (size_t r = 1; r < rows_count; r++) {
             char what[128];
-            (void)snprintf(what, sizeof what, "attend queries %u dim %u keys [%u,%u) %s%s", s.queries, s.head_dim,
-                           s.begin, s.end, s.type == BERTH_KV_F16 ? "f16" : "f32", s.wild ? " wild" : "");
+            (void)snprintf(what, sizeof what, "attend queries %u dim %u keys [%u,%u + %u) %s%s", s.queries, s.head_dim,
+                           s.begin, s.end, s.step, quant_row(kv_format(s.type))->name, s.wild ? " wild" : "");
             memset(a.out, 0x5a, out_floats * 4);
             memset(a.max, 0x5a, s.queries * 4);
             memset(a.sum, 0x5a, s.queries * 4);
@@ -718,7 +733,7 @@ static void attend_equals_reference(void **state)
         free(want);
         free_attention(&a);
     }
-    digest_is("attention", 0x7732ebc4bee2f053u);
+    digest_is("attention", 0xa3bd092901b40176u);
 }
 
 static void attend_reference_is_close_to_double(void **state)

@@ -5,25 +5,35 @@
  * stay in registers while the keys of a block pass by.
  */
 #include "compute/arm/neon.h"
+#include "compute/attend_step.h"
 
-enum { PAIR = 2, SLICE = 8 /* registers of 4 output dimensions */ };
+enum { SLICE = 8 /* registers of 4 output dimensions */ };
 
+/* 4 elements of a stored row from element d; d is a multiple of 4. */
 struct format {
-    float32x4_t (*load)(const unsigned char *p);
-    uint32_t elem_bytes;
+    float32x4_t (*load)(const unsigned char *row, size_t d);
 };
 
-/* One block of keys, for up to PAIR queries from `query`. Key numbers and p count from `first`, a multiple of 64; keys
- * outside [begin, end) are absent. */
-struct step {
-    uint32_t query, first, begin, end;
-    float p[PAIR * ATTEND_BLOCK];
-    float shrink[PAIR]; /* factor for what was summed before */
-};
-
-INLINE const unsigned char *kv_row(const void *base, const struct attend *a, uint32_t key)
+INLINE float32x4_t f32_at(const unsigned char *row, size_t d)
 {
-    return (const unsigned char *)base + key * a->kv_row_bytes;
+    return load_f32x4(row + d * 4);
+}
+
+INLINE float32x4_t f16_at(const unsigned char *row, size_t d)
+{
+    return load_f16x4(row + d * 2);
+}
+
+INLINE float32x4_t q8_0_at(const unsigned char *row, size_t d)
+{
+    const unsigned char *block = q8_0_block(row, d);
+    uint16_t scale;
+    int32_t four;
+    memcpy(&scale, block, sizeof scale);
+    memcpy(&four, block + 2 + d % 32, sizeof four);
+    int16x8_t wide = vmovl_s8(vcreate_s8((uint32_t)four));
+    float32x4_t quants = vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+    return vmulq_f32(quants, vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(scale))));
 }
 
 /* Raw score of one key into step->p. */
@@ -46,7 +56,7 @@ INLINE void score(const struct attend *a, struct format f, struct step *step, in
             if (j == 2 && at == a->head_dim) {
                 break; /* head_dim is a multiple of 8: lanes 8-15 have no element */
             }
-            float32x4_t kv = f.load(k + at * f.elem_bytes);
+            float32x4_t kv = f.load(k, at);
             UNROLLED(i, queries)
             {
                 acc[i][j] = vfmaq_f32(acc[i][j], vld1q_f32(q + (size_t)i * a->q_row_floats + at), kv);
@@ -113,10 +123,10 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
         }
     }
     for (uint32_t key = step->begin; key < step->end; key++) {
-        const unsigned char *v = kv_row(a->v, a, step->first + key) + (size_t)d * f.elem_bytes;
+        const unsigned char *v = kv_row(a->v, a, step->first + key);
         UNROLLED(c, n)
         {
-            float32x4_t vv = f.load(v + (size_t)c * 4 * f.elem_bytes);
+            float32x4_t vv = f.load(v, d + (size_t)c * 4);
             UNROLLED(i, queries)
             {
                 float32x4_t weight = vdupq_n_f32(step->p[(size_t)i * ATTEND_BLOCK + key]);
@@ -152,40 +162,15 @@ INLINE void attend_block(const struct attend *a, struct format f, struct step *s
     }
 }
 
-INLINE void attend_queries(const struct attend *a, struct format f, uint32_t query, int queries)
-{
-    UNROLLED(i, queries)
-    {
-        a->max[query + (uint32_t)i] = -INFINITY;
-        a->sum[query + (uint32_t)i] = 0.0f;
-        memset(a->out + (size_t)(query + (uint32_t)i) * a->head_dim, 0, a->head_dim * sizeof(float));
-    }
-    struct step step = {.query = query};
-    for (uint32_t key = a->key_begin; key < a->key_end;) {
-        step.first = key / ATTEND_BLOCK * ATTEND_BLOCK;
-        step.begin = key - step.first;
-        step.end = a->key_end - step.first < ATTEND_BLOCK ? a->key_end - step.first : ATTEND_BLOCK;
-        attend_block(a, f, &step, queries);
-        key = step.first + step.end;
-    }
-}
-
-INLINE void attend_all(const struct attend *a, struct format f)
-{
-    uint32_t query = 0;
-    for (; query + PAIR <= a->queries; query += PAIR) {
-        attend_queries(a, f, query, PAIR);
-    }
-    if (query < a->queries) {
-        attend_queries(a, f, query, 1);
-    }
-}
+#include "compute/attend_loop.h"
 
 void neon_attend(const struct attend *a)
 {
     if (a->kv_type == BERTH_KV_F16) {
-        attend_all(a, (struct format){load_f16x4, 2});
+        attend_all(a, (struct format){f16_at});
+    } else if (a->kv_type == BERTH_KV_Q8_0) {
+        attend_all(a, (struct format){q8_0_at});
     } else {
-        attend_all(a, (struct format){load_f32x4, 4});
+        attend_all(a, (struct format){f32_at});
     }
 }

@@ -10,6 +10,10 @@
 static float kv_element(const struct attend *a, const void *base, uint32_t key, uint32_t d)
 {
     const unsigned char *row = (const unsigned char *)base + key * a->kv_row_bytes;
+    if (a->kv_type == BERTH_KV_Q8_0) {
+        const unsigned char *block = row + d / 32 * 34;
+        return f32_from_f16(load_u16(block)) * (float)(int8_t)block[2 + d % 32];
+    }
     return a->kv_type == BERTH_KV_F16 ? f32_from_f16(load_u16(row + (size_t)d * 2)) : load_f32(row + (size_t)d * 4);
 }
 
@@ -62,9 +66,10 @@ void ref_attend(const struct attend *a)
         for (uint32_t d = 0; d < a->head_dim; d++) {
             a->out[(size_t)query * a->head_dim + d] = 0.0f;
         }
-        for (uint32_t key = a->key_begin; key < a->key_end;) {
+        uint32_t end = a->key_end + query * a->key_step;
+        for (uint32_t key = a->key_begin; key < end;) {
             uint32_t stop = (key / ATTEND_BLOCK + 1) * ATTEND_BLOCK;
-            stop = stop < a->key_end ? stop : a->key_end;
+            stop = stop < end ? stop : end;
             attend_block(a, query, key, stop);
             key = stop;
         }

@@ -5,27 +5,35 @@
  * output stay in registers while the keys of a block pass by.
  */
 #include <math.h>
+#include <string.h>
 
+#include "compute/attend_step.h"
 #include "compute/x86/avx2.h"
 
-enum { PAIR = 2, TILE_KEYS = 2, SLICE = 4 /* registers of 8 output dimensions */ };
+enum { TILE_KEYS = 2, SLICE = 4 /* registers of 8 output dimensions */ };
 
+/* 8 elements of a stored row from element d; d is a multiple of 8. */
 struct format {
-    __m256 (*load)(const unsigned char *p);
-    uint32_t elem_bytes;
+    __m256 (*load)(const unsigned char *row, size_t d);
 };
 
-/* One block of keys, for up to PAIR queries from `query`. Key numbers and p count from `first`, a multiple of 64; keys
- * outside [begin, end) are absent. */
-struct step {
-    uint32_t query, first, begin, end;
-    float p[PAIR * ATTEND_BLOCK];
-    float shrink[PAIR]; /* factor for what was summed before */
-};
-
-INLINE const unsigned char *kv_row(const void *base, const struct attend *a, uint32_t key)
+INLINE __m256 f32_at(const unsigned char *row, size_t d)
 {
-    return (const unsigned char *)base + key * a->kv_row_bytes;
+    return load_f32x8(row + d * 4);
+}
+
+INLINE __m256 f16_at(const unsigned char *row, size_t d)
+{
+    return load_f16x8(row + d * 2);
+}
+
+INLINE __m256 q8_0_at(const unsigned char *row, size_t d)
+{
+    const unsigned char *block = q8_0_block(row, d);
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    __m256 quants = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(block + 2 + d % 32))));
+    return _mm256_mul_ps(quants, _mm256_set1_ps(_cvtsh_ss(scale)));
 }
 
 /* Raw scores of keys [key, key + keys) into step->p. */
@@ -52,7 +60,7 @@ INLINE void score_tile(const struct attend *a, struct format f, struct step *ste
             __m256 kv[TILE_KEYS];
             UNROLLED(j, keys)
             {
-                kv[j] = f.load(k[j] + at * f.elem_bytes);
+                kv[j] = f.load(k[j], at);
             }
             UNROLLED(i, queries)
             {
@@ -126,7 +134,7 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
         }
     }
     for (uint32_t key = step->begin; key < step->end; key++) {
-        const unsigned char *v = kv_row(a->v, a, step->first + key) + (size_t)d * f.elem_bytes;
+        const unsigned char *v = kv_row(a->v, a, step->first + key);
         __m256 weight[PAIR];
         UNROLLED(i, queries)
         {
@@ -134,7 +142,7 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
         }
         UNROLLED(c, n)
         {
-            __m256 vv = f.load(v + (size_t)c * 8 * f.elem_bytes);
+            __m256 vv = f.load(v, d + (size_t)c * 8);
             UNROLLED(i, queries)
             {
                 acc[i][c] = _mm256_fmadd_ps(weight[i], vv, acc[i][c]);
@@ -173,41 +181,15 @@ INLINE void attend_block(const struct attend *a, struct format f, struct step *s
     }
 }
 
-INLINE void attend_queries(const struct attend *a, struct format f, uint32_t query, int queries)
-{
-    UNROLLED(i, queries)
-    {
-        a->max[query + (uint32_t)i] = -INFINITY;
-        a->sum[query + (uint32_t)i] = 0.0f;
-        memset(a->out + (size_t)(query + (uint32_t)i) * a->head_dim, 0, a->head_dim * sizeof(float));
-    }
-    for (uint32_t key = a->key_begin; key < a->key_end;) {
-        struct step step;
-        step.query = query;
-        step.first = key / ATTEND_BLOCK * ATTEND_BLOCK;
-        step.begin = key - step.first;
-        step.end = a->key_end - step.first < ATTEND_BLOCK ? a->key_end - step.first : ATTEND_BLOCK;
-        attend_block(a, f, &step, queries);
-        key = step.first + step.end;
-    }
-}
-
-INLINE void attend_all(const struct attend *a, struct format f)
-{
-    uint32_t query = 0;
-    for (; query + PAIR <= a->queries; query += PAIR) {
-        attend_queries(a, f, query, PAIR);
-    }
-    if (query < a->queries) {
-        attend_queries(a, f, query, 1);
-    }
-}
+#include "compute/attend_loop.h"
 
 void avx2_attend(const struct attend *a)
 {
     if (a->kv_type == BERTH_KV_F16) {
-        attend_all(a, (struct format){load_f16x8, 2});
+        attend_all(a, (struct format){f16_at});
+    } else if (a->kv_type == BERTH_KV_Q8_0) {
+        attend_all(a, (struct format){q8_0_at});
     } else {
-        attend_all(a, (struct format){load_f32x8, 4});
+        attend_all(a, (struct format){f32_at});
     }
 }

@@ -7,30 +7,49 @@
 #include <math.h>
 #include <string.h>
 
+#include "compute/attend_step.h"
 #include "compute/x86/avx512.h"
 
-enum { PAIR = 2, TILE_KEYS = 4, SLICE = 8 /* registers of 16 output dimensions */ };
+enum { TILE_KEYS = 4, SLICE = 8 /* registers of 16 output dimensions */ };
 
-typedef __m512 load_fn(const unsigned char *p);
-typedef __m512 load_some_fn(const unsigned char *p, __mmask16 mask);
-
+/* 16 elements of a stored row from element d; d is a multiple of 16. */
 struct format {
-    load_fn *load;
-    load_some_fn *load_some;
-    uint32_t elem_bytes;
+    __m512 (*load)(const unsigned char *row, size_t d);
+    __m512 (*load_some)(const unsigned char *row, size_t d, __mmask16 mask);
 };
 
-/* One block of keys, for up to PAIR queries from `query`. Key numbers and p count from `first`, a multiple of 64; keys
- * outside [begin, end) are absent. */
-struct step {
-    uint32_t query, first, begin, end;
-    float p[PAIR * ATTEND_BLOCK];
-    float shrink[PAIR]; /* factor for what was summed before */
-};
-
-INLINE const unsigned char *kv_row(const void *base, const struct attend *a, uint32_t key)
+INLINE __m512 f32_at(const unsigned char *row, size_t d)
 {
-    return (const unsigned char *)base + key * a->kv_row_bytes;
+    return load_f32x16(row + d * 4);
+}
+
+INLINE __m512 f32_some_at(const unsigned char *row, size_t d, __mmask16 mask)
+{
+    return load_f32x16_some(row + d * 4, mask);
+}
+
+INLINE __m512 f16_at(const unsigned char *row, size_t d)
+{
+    return load_f16x16(row + d * 2);
+}
+
+INLINE __m512 f16_some_at(const unsigned char *row, size_t d, __mmask16 mask)
+{
+    return load_f16x16_some(row + d * 2, mask);
+}
+
+INLINE __m512 q8_0_at(const unsigned char *row, size_t d)
+{
+    const unsigned char *block = q8_0_block(row, d);
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    __m512 quants = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(block + 2 + d % 32))));
+    return _mm512_mul_ps(quants, _mm512_set1_ps(_cvtsh_ss(scale)));
+}
+
+INLINE __m512 q8_0_some_at(const unsigned char *row, size_t d, __mmask16 mask)
+{
+    return _mm512_maskz_mov_ps(mask, q8_0_at(row, d)); /* rows are whole blocks */
 }
 
 /* Raw scores of keys [key, key + keys) into step->p. */
@@ -55,7 +74,7 @@ INLINE void score_tile(const struct attend *a, struct format f, struct step *ste
         __m512 kv[TILE_KEYS];
         UNROLLED(j, keys)
         {
-            kv[j] = f.load(k[j] + d * f.elem_bytes);
+            kv[j] = f.load(k[j], d);
         }
         UNROLLED(i, queries)
         {
@@ -70,7 +89,7 @@ INLINE void score_tile(const struct attend *a, struct format f, struct step *ste
         const __mmask16 mask = 0xff;
         UNROLLED(j, keys)
         {
-            __m512 kv = f.load_some(k[j] + (size_t)whole * f.elem_bytes, mask);
+            __m512 kv = f.load_some(k[j], whole, mask);
             UNROLLED(i, queries)
             {
                 __m512 qv = _mm512_maskz_loadu_ps(mask, q + (size_t)i * a->q_row_floats + whole);
@@ -137,7 +156,7 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
         }
     }
     for (uint32_t key = step->begin; key < step->end; key++) {
-        const unsigned char *v = kv_row(a->v, a, step->first + key) + (size_t)d * f.elem_bytes;
+        const unsigned char *v = kv_row(a->v, a, step->first + key);
         __m512 weight[PAIR];
         UNROLLED(i, queries)
         {
@@ -145,8 +164,8 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
         }
         UNROLLED(c, n)
         {
-            const unsigned char *at = v + (size_t)c * 16 * f.elem_bytes;
-            __m512 vv = c == n - 1 ? f.load_some(at, last) : f.load(at);
+            size_t at = d + (size_t)c * 16;
+            __m512 vv = c == n - 1 ? f.load_some(v, at, last) : f.load(v, at);
             UNROLLED(i, queries)
             {
                 acc[i][c] = _mm512_fmadd_ps(weight[i], vv, acc[i][c]);
@@ -189,41 +208,15 @@ INLINE void attend_block(const struct attend *a, struct format f, struct step *s
     }
 }
 
-INLINE void attend_queries(const struct attend *a, struct format f, uint32_t query, int queries)
-{
-    UNROLLED(i, queries)
-    {
-        a->max[query + (uint32_t)i] = -INFINITY;
-        a->sum[query + (uint32_t)i] = 0.0f;
-        memset(a->out + (size_t)(query + (uint32_t)i) * a->head_dim, 0, a->head_dim * sizeof(float));
-    }
-    for (uint32_t key = a->key_begin; key < a->key_end;) {
-        struct step step;
-        step.query = query;
-        step.first = key / ATTEND_BLOCK * ATTEND_BLOCK;
-        step.begin = key - step.first;
-        step.end = a->key_end - step.first < ATTEND_BLOCK ? a->key_end - step.first : ATTEND_BLOCK;
-        attend_block(a, f, &step, queries);
-        key = step.first + step.end;
-    }
-}
-
-INLINE void attend_all(const struct attend *a, struct format f)
-{
-    uint32_t query = 0;
-    for (; query + PAIR <= a->queries; query += PAIR) {
-        attend_queries(a, f, query, PAIR);
-    }
-    if (query < a->queries) {
-        attend_queries(a, f, query, 1);
-    }
-}
+#include "compute/attend_loop.h"
 
 void avx512_attend(const struct attend *a)
 {
     if (a->kv_type == BERTH_KV_F16) {
-        attend_all(a, (struct format){load_f16x16, load_f16x16_some, 2});
+        attend_all(a, (struct format){f16_at, f16_some_at});
+    } else if (a->kv_type == BERTH_KV_Q8_0) {
+        attend_all(a, (struct format){q8_0_at, q8_0_some_at});
     } else {
-        attend_all(a, (struct format){load_f32x16, load_f32x16_some, 4});
+        attend_all(a, (struct format){f32_at, f32_some_at});
     }
 }
