@@ -46,8 +46,11 @@ INLINE void attend_queries(const struct attend *a, struct format f, uint32_t que
 INLINE void attend_all(const struct attend *a, struct format f)
 {
     uint32_t query = 0;
-    for (; query + PAIR <= a->queries; query += PAIR) {
-        attend_queries(a, f, query, PAIR);
+    for (; query + TILE_QUERIES <= a->queries; query += TILE_QUERIES) {
+        attend_queries(a, f, query, TILE_QUERIES);
+    }
+    for (; TILE_QUERIES > 2 && query + 2 <= a->queries; query += 2) {
+        attend_queries(a, f, query, 2);
     }
     if (query < a->queries) {
         attend_queries(a, f, query, 1);

@@ -18,7 +18,7 @@
 struct moe_run;
 struct matmul_job;
 
-enum { ATTENTION_TILE = 2 }; /* tokens that pass over the keys together where each KV head has one query head */
+enum { ATTENTION_TILE = 4 }; /* tokens that pass over the keys together where each KV head has one query head */
 
 /* Activations of the largest chunk. T = chunk_tokens, P = T * top_k (token, rank) pairs. */
 struct scratch {

@@ -77,7 +77,7 @@ static void budgets_for(const char *path, const berth_model_config *config, uint
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 4, "usage: identity_run MODEL TOKENS DECODE");
+    CHECK(argc == 4 || (argc == 5 && strcmp(argv[4], "q8_0") == 0), "usage: identity_run MODEL TOKENS DECODE [q8_0]");
     uint32_t tokens = (uint32_t)strtoul(argv[2], NULL, 10);
     uint32_t decode = (uint32_t)strtoul(argv[3], NULL, 10);
     CHECK(tokens > 0 && tokens + decode <= TOKENS_MAX, "tokens");
@@ -104,6 +104,7 @@ int main(int argc, char **argv)
         for (uint32_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
             berth_model_config config = BERTH_MODEL_CONFIG_INIT;
             config.isa = isas[isa];
+            config.kv_type = argc == 5 ? BERTH_KV_Q8_0 : BERTH_KV_F16;
             config.ctx_tokens = tokens + decode;
             config.chunk_tokens = chunks[c];
             config.threads = 2;

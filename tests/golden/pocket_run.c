@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * pocket_run MODEL REFERENCE [exact|quantised] [route tokens]: the bundled pocket model against its reference
- * (tests/golden/pocket, or a folder of the same layout): logits of 128 held-out tokens, six generations, tokenization
- * of the prompts, routes of val_head.npy. exact (BF16): logits within 2e-3, generations equal up to the first margin
- * under 5e-3, routes equal as sets in 99.99 % of the rows and every difference a near-tie (relative gap under 1e-4).
- * quantised: mean KL at most 0.01, top-1 agreement at least 97 %.
+ * pocket_run MODEL REFERENCE exact|quantised|quantised_kv [route tokens]: the bundled pocket model against its
+ * reference (tests/golden/pocket, or a folder of the same layout): logits of 128 held-out tokens, six generations,
+ * tokenization of the prompts, routes of val_head.npy. exact (BF16): logits within 2e-3, generations equal up to the
+ * first margin under 5e-3, routes equal as sets in 99.99 % of the rows and every difference a near-tie (relative gap
+ * under 1e-4). quantised, quantised_kv (with a Q8_0 KV cache as well): mean KL at most 0.01, top-1 agreement at least
+ * 97 %.
  */
 #include <math.h>
 #include <stdio.h>
@@ -272,7 +273,7 @@ static void check_routes(berth_session *session, struct routes_check *check, con
 
 int main(int argc, char **argv)
 {
-    CHECK(argc >= 4, "usage: pocket_run MODEL REFERENCE exact|quantised [route tokens]");
+    CHECK(argc >= 4, "usage: pocket_run MODEL REFERENCE exact|quantised|quantised_kv [route tokens]");
     bool exact = strcmp(argv[3], "exact") == 0;
     size_t route_tokens = argc > 4 ? (size_t)strtoul(argv[4], NULL, 10) : 0;
     char path[1024];
@@ -292,7 +293,7 @@ int main(int argc, char **argv)
     berth_session *session = NULL;
     struct routes_check routes = {0};
     berth_model_config config = BERTH_MODEL_CONFIG_INIT;
-    config.kv_type = exact ? BERTH_KV_F32 : BERTH_KV_F16;
+    config.kv_type = exact ? BERTH_KV_F32 : strcmp(argv[3], "quantised_kv") == 0 ? BERTH_KV_Q8_0 : BERTH_KV_F16;
     config.budget_bytes = 256ull << 20;
     CHECK(berth_model_open(argv[1], &config, &model, &err) == BERTH_OK, "open: %s (%s)", err.message, err.object);
     routes.model = model;

@@ -5,9 +5,10 @@
  * stay in registers while the keys of a block pass by.
  */
 #include "compute/arm/neon.h"
-#include "compute/attend_step.h"
 
-enum { SLICE = 8 /* registers of 4 output dimensions */ };
+enum { TILE_QUERIES = 2, SLICE = 8 /* registers of 4 output dimensions */ };
+
+#include "compute/attend_step.h"
 
 /* 4 elements of a stored row from element d; d is a multiple of 4. */
 struct format {
@@ -41,7 +42,7 @@ INLINE void score(const struct attend *a, struct format f, struct step *step, in
 {
     const unsigned char *k = kv_row(a->k, a, step->first + key);
     const float *q = a->q + step->query * a->q_row_floats;
-    float32x4_t acc[PAIR][4];
+    float32x4_t acc[TILE_QUERIES][4];
     UNROLLED(i, queries)
     {
         UNROLLED(j, 4)
@@ -113,7 +114,7 @@ INLINE void weigh(const struct attend *a, struct step *step, uint32_t i_query)
 INLINE void value_slice(const struct attend *a, struct format f, const struct step *step, int queries, uint32_t d,
                         int n)
 {
-    float32x4_t acc[PAIR][SLICE];
+    float32x4_t acc[TILE_QUERIES][SLICE];
     UNROLLED(i, queries)
     {
         const float *out = a->out + (size_t)(step->query + (uint32_t)i) * a->head_dim + d;

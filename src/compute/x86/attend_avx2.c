@@ -7,10 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "compute/attend_step.h"
 #include "compute/x86/avx2.h"
 
-enum { TILE_KEYS = 2, SLICE = 4 /* registers of 8 output dimensions */ };
+enum { TILE_QUERIES = 2, TILE_KEYS = 2, SLICE = 4 /* registers of 8 output dimensions */ };
+
+#include "compute/attend_step.h"
 
 /* 8 elements of a stored row from element d; d is a multiple of 8. */
 struct format {
@@ -41,7 +42,7 @@ INLINE void score_tile(const struct attend *a, struct format f, struct step *ste
 {
     const unsigned char *k[TILE_KEYS];
     const float *q = a->q + step->query * a->q_row_floats;
-    __m256 acc[PAIR][TILE_KEYS][2];
+    __m256 acc[TILE_QUERIES][TILE_KEYS][2];
     UNROLLED(j, keys)
     {
         k[j] = kv_row(a->k, a, step->first + key + (uint32_t)j);
@@ -123,7 +124,7 @@ INLINE void weigh(const struct attend *a, struct step *step, uint32_t i_query)
 INLINE void value_slice(const struct attend *a, struct format f, const struct step *step, int queries, uint32_t d,
                         int n)
 {
-    __m256 acc[PAIR][SLICE];
+    __m256 acc[TILE_QUERIES][SLICE];
     UNROLLED(i, queries)
     {
         const float *out = a->out + (size_t)(step->query + (uint32_t)i) * a->head_dim + d;
@@ -135,7 +136,7 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
     }
     for (uint32_t key = step->begin; key < step->end; key++) {
         const unsigned char *v = kv_row(a->v, a, step->first + key);
-        __m256 weight[PAIR];
+        __m256 weight[TILE_QUERIES];
         UNROLLED(i, queries)
         {
             weight[i] = _mm256_set1_ps(step->p[(size_t)i * ATTEND_BLOCK + key]);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Attention over one segment, AVX-512: docs/arithmetic.md, section 6.
  *
- * Scores: tiles of 4 keys x up to 2 queries, one register of 16 lanes each. Values: up to 2 queries x 128 dimensions of
- * output stay in registers while the keys of a block pass by.
+ * Scores: tiles of 4 keys x up to 4 queries, one register of 16 lanes each. Values: up to 2 queries x 128 or 4 x 64
+ * dimensions of output stay in registers while the keys of a block pass by.
  */
 #include <math.h>
 #include <string.h>
 
-#include "compute/attend_step.h"
 #include "compute/x86/avx512.h"
 
-enum { TILE_KEYS = 4, SLICE = 8 /* registers of 16 output dimensions */ };
+enum { TILE_QUERIES = 4, TILE_KEYS = 4, SLICE = 8 /* registers of 16 output dimensions */ };
+
+#include "compute/attend_step.h"
 
 /* 16 elements of a stored row from element d; d is a multiple of 16. */
 struct format {
@@ -56,7 +57,7 @@ INLINE __m512 q8_0_some_at(const unsigned char *row, size_t d, __mmask16 mask)
 INLINE void score_tile(const struct attend *a, struct format f, struct step *step, int queries, uint32_t key, int keys)
 {
     const unsigned char *k[TILE_KEYS];
-    __m512 acc[PAIR][TILE_KEYS];
+    __m512 acc[TILE_QUERIES][TILE_KEYS];
     UNROLLED(j, keys)
     {
         k[j] = kv_row(a->k, a, step->first + key + (uint32_t)j);
@@ -144,7 +145,7 @@ INLINE void weigh(const struct attend *a, struct step *step, uint32_t i_query)
 INLINE void value_slice(const struct attend *a, struct format f, const struct step *step, int queries, uint32_t d,
                         int n, __mmask16 last)
 {
-    __m512 acc[PAIR][SLICE];
+    __m512 acc[TILE_QUERIES][SLICE];
     UNROLLED(i, queries)
     {
         const float *out = a->out + (size_t)(step->query + (uint32_t)i) * a->head_dim + d;
@@ -157,7 +158,7 @@ INLINE void value_slice(const struct attend *a, struct format f, const struct st
     }
     for (uint32_t key = step->begin; key < step->end; key++) {
         const unsigned char *v = kv_row(a->v, a, step->first + key);
-        __m512 weight[PAIR];
+        __m512 weight[TILE_QUERIES];
         UNROLLED(i, queries)
         {
             weight[i] = _mm512_set1_ps(step->p[(size_t)i * ATTEND_BLOCK + key]);
@@ -197,7 +198,7 @@ INLINE void attend_block(const struct attend *a, struct format f, struct step *s
         weigh(a, step, (uint32_t)i);
     }
     uint32_t d = 0;
-    for (; d + 16 * SLICE <= a->head_dim; d += 16 * SLICE) {
+    for (; queries <= 2 && d + 16 * SLICE <= a->head_dim; d += 16 * SLICE) { /* more would not fit the registers */
         value_slice(a, f, step, queries, d, SLICE, 0xffff);
     }
     for (; d + 64 <= a->head_dim; d += 64) {
