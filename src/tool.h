@@ -80,7 +80,7 @@ berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err
 /* ---- writing checkpoints ---------------------------------------------------------------------------- */
 
 typedef struct tool_convert {
-    const char *type;      /* "f32", "f16", "bf16", "q8_0" */
+    const char *type;      /* "f16", "q4_k_m", ...: tool_convert_type() */
     uint64_t split_bytes;  /* 0: one file */
     uint32_t alignment;    /* 0: 32 */
     uint32_t threads;      /* 0: the CPUs we may use */
@@ -91,6 +91,8 @@ typedef struct tool_convert {
     berth_log_fn *log;
     void *log_user;
 } tool_convert;
+/* Name of a type; NULL past the last. */
+const char *tool_convert_type(uint32_t i);
 berth_status tool_convert_run(const char *in_path, const char *out_path, const tool_convert *config, berth_error *err);
 
 typedef struct tool_random {

@@ -26,7 +26,11 @@ struct convert_options {
 #define AT(field) offsetof(struct convert_options, field)
 
 static const struct arg_option output_rows[] = {
-    {.name = "type", .type = ARG_TEXT, .offset = AT(type), .value = "TYPE", .help = "f32, f16, bf16 or q8_0"},
+    {.name = "type",
+     .type = ARG_TEXT,
+     .offset = AT(type),
+     .value = "TYPE",
+     .help = "format of the matrices: f16, q8_0, q4_k_m, ...;\n'list' names them all"},
     {.name = "split",
      .type = ARG_SIZE,
      .offset = AT(split_bytes),
@@ -81,16 +85,16 @@ static const struct arg_group random_groups[] = {
     {"Model", random_rows, sizeof random_rows / sizeof random_rows[0], 0},
     {"Output", output_rows, OUTPUT_ROWS, 0},
 };
-static const struct arg_positional convert_positionals[] = {{"IN", AT(in_path), false}, {"OUT", AT(out_path), false}};
+static const struct arg_positional convert_positionals[] = {{"IN", AT(in_path), true}, {"OUT", AT(out_path), true}};
 static const struct arg_positional random_positionals[] = {{"OUT", AT(out_path), true}};
 
 static const struct arg_spec convert_spec = {
     .verb = "convert",
-    .synopsis = "IN OUT --type f32|f16|bf16|q8_0 [--split SIZE] [--align N] [--overwrite]",
+    .synopsis = "IN OUT --type TYPE [--split SIZE] [--align N] [--overwrite]",
     .summary = "Convert a checkpoint to GGUF.",
     .details =
-        "IN is a GGUF file or a Hugging Face directory. Norms, biases and routers stay f32. OUT appears only when it\n"
-        "is complete.",
+        "IN is a GGUF file or a Hugging Face directory. Norms, biases and routers stay f32. The mixes (q4_k_m, ...)\n"
+        "give some tensors more bits, as llama.cpp's do. OUT appears only when it is complete.",
     .positionals = convert_positionals,
     .positionals_count = 2,
     .groups = convert_groups,
@@ -99,7 +103,7 @@ static const struct arg_spec convert_spec = {
 
 static const struct arg_spec random_spec = {
     .verb = "random",
-    .synopsis = "OUT --shape NAME --type f32|f16|bf16|q8_0 [--layers N] [--experts N] [--seed S]",
+    .synopsis = "OUT --shape NAME --type TYPE [--layers N] [--experts N] [--seed S]",
     .summary = "Write a random-weight GGUF in a published shape, for tests and benchmarks.",
     .positionals = random_positionals,
     .positionals_count = 1,
@@ -177,6 +181,15 @@ static tool_convert settings_of(const struct convert_options *options, struct pr
     };
 }
 
+static bool list_types(const struct convert_options *options)
+{
+    bool list = options->type != NULL && strcmp(options->type, "list") == 0;
+    for (uint32_t i = 0; list && tool_convert_type(i) != NULL; i++) {
+        puts(tool_convert_type(i));
+    }
+    return list;
+}
+
 static int run_convert(int argc, char **argv)
 {
     struct convert_options options = {0};
@@ -184,8 +197,14 @@ static int run_convert(int argc, char **argv)
     if (!report_args(&convert_spec, argc, argv, &options, &code)) {
         return code;
     }
-    if (options.type == NULL) {
-        return report_usage("convert", "--type is missing");
+    if (list_types(&options)) {
+        return EXIT_OK;
+    }
+    if (options.type == NULL || options.in_path == NULL || options.out_path == NULL) {
+        return report_usage("convert", "%s is missing",
+                            options.in_path == NULL    ? "IN"
+                            : options.out_path == NULL ? "OUT"
+                                                       : "--type");
     }
     if (in_the_way("convert", &options)) {
         return EXIT_FAILED;
@@ -210,6 +229,9 @@ static int run_random(int argc, char **argv)
         for (uint32_t i = 0; tool_random_shape(i) != NULL; i++) {
             puts(tool_random_shape(i));
         }
+        return EXIT_OK;
+    }
+    if (list_types(&options)) {
         return EXIT_OK;
     }
     if (options.type == NULL || options.shape == NULL || options.out_path == NULL) {

@@ -62,9 +62,9 @@ static berth_status convert_family(const struct checkpoint *checkpoint, struct c
     TRY(family_read(checkpoint, &model.family, &hparams, err));
     model.hparams = &hparams;
     TRY(check_expressible(&model, err));
-    TRY(convert_plan_family(output->scratch, &model, config->type, &plan, err));
+    TRY(convert_plan_family(output->scratch, &model, output->recipe, &plan, err));
     TRY(convert_take_meta(output->scratch, convert_vocab_bytes(checkpoint, hparams.vocab), &meta, err));
-    TRY(convert_general_meta(&model, checkpoint->name, config->type, output->scratch, &meta, err));
+    TRY(convert_general_meta(&model, checkpoint->name, output->recipe, output->scratch, &meta, err));
     put_yarn_multiplier(&model, &meta);
     TRY(convert_vocab(checkpoint, hparams.vocab, output->scratch, &config->log, &meta, err));
     output->plan = &plan;
@@ -90,8 +90,8 @@ static bool is_of_the_file(struct str key)
     return str_is(key, "general.alignment") || str_starts(key, STR("split."));
 }
 
-static berth_status copy_meta(const struct checkpoint *checkpoint, enum dtype type, struct arena *scratch,
-                              struct gguf_meta *meta, berth_error *err)
+static berth_status copy_meta(const struct checkpoint *checkpoint, const struct convert_recipe *recipe,
+                              struct arena *scratch, struct gguf_meta *meta, berth_error *err)
 {
     const struct meta *source = &checkpoint->meta;
     uint64_t bytes = 4096;
@@ -106,15 +106,15 @@ static berth_status copy_meta(const struct checkpoint *checkpoint, enum dtype ty
     for (uint32_t i = 0; i < source->count; i++) {
         const struct meta_pair *pair = &source->pairs[order[i]];
         if (str_is(pair->key, "general.file_type")) {
-            gguf_meta_u32(meta, "general.file_type", convert_file_type(type));
+            gguf_meta_u32(meta, "general.file_type", recipe->file_type);
         } else if (!is_of_the_file(pair->key)) {
             gguf_meta_copy(meta, pair);
         }
     }
     if (meta_find(source, STR("general.file_type")) == NULL) {
-        gguf_meta_u32(meta, "general.file_type", convert_file_type(type));
+        gguf_meta_u32(meta, "general.file_type", recipe->file_type);
     }
-    if (quant_row(type)->block_elems > 1 && meta_find(source, STR("general.quantization_version")) == NULL) {
+    if (quant_row(recipe->base)->block_elems > 1 && meta_find(source, STR("general.quantization_version")) == NULL) {
         gguf_meta_u32(meta, "general.quantization_version", 2);
     }
     return BERTH_OK;
@@ -124,8 +124,8 @@ static berth_status convert_gguf(const struct checkpoint *checkpoint, struct con
 {
     struct convert_plan plan;
     struct gguf_meta meta;
-    TRY(convert_plan_copy(output->scratch, checkpoint, output->config->type, &plan, err));
-    TRY(copy_meta(checkpoint, output->config->type, output->scratch, &meta, err));
+    TRY(convert_plan_copy(output->scratch, checkpoint, output->recipe, &plan, err));
+    TRY(copy_meta(checkpoint, output->recipe, output->scratch, &meta, err));
     output->plan = &plan;
     output->meta = &meta;
     return convert_write(output, err);
@@ -136,15 +136,20 @@ static berth_status convert_gguf(const struct checkpoint *checkpoint, struct con
 berth_status convert_run(const char *in_path, const char *out_path, const struct convert_config *config, bool overwrite,
                          berth_error *err)
 {
-    TRY(convert_check_config(config, err));
+    const struct convert_recipe *recipe = NULL;
+    TRY(convert_check_config(config, &recipe, err));
     struct arena scratch;
     TRY(convert_reserve_scratch(&scratch, err));
     struct checkpoint checkpoint;
     berth_status status =
         checkpoint_open(&checkpoint, in_path, CHECKPOINT_WANT_TENSORS | CHECKPOINT_WANT_TEXT, &scratch, NULL, err);
     if (status == BERTH_OK) {
-        struct convert_output output = {
-            .path = out_path, .overwrite = overwrite, .config = config, .scratch = &scratch, .checkpoint = &checkpoint};
+        struct convert_output output = {.path = out_path,
+                                        .overwrite = overwrite,
+                                        .config = config,
+                                        .recipe = recipe,
+                                        .scratch = &scratch,
+                                        .checkpoint = &checkpoint};
         status = checkpoint.format == CHECKPOINT_GGUF ? convert_gguf(&checkpoint, &output, err)
                                                       : convert_family(&checkpoint, &output, err);
         checkpoint_close(&checkpoint);

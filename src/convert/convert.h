@@ -4,11 +4,11 @@
 #define CONVERT_CONVERT_H
 
 #include "base/log.h"
-#include "quant/quant.h"
+#include "convert/recipe.h"
 
 struct convert_config {
-    enum dtype type; /* F32 F16 BF16 Q8_0: matrices; norms, biases and routers (ffn_gate_inp) stay F32; rows the block
-                        does not divide fall back to F16 */
+    const struct convert_recipe *recipe; /* NULL: convert_recipe_plain(type). Norms, biases and routers stay F32 */
+    enum dtype type;
     uint64_t split_bytes;  /* 0: one file; otherwise parts named NAME-%05u-of-%05u.gguf of about this size */
     uint32_t alignment;    /* general.alignment; 0: 32. 4096 makes every expert's tensor page-aligned */
     uint32_t threads;      /* quantiser threads; 0: the CPUs we may use */
@@ -17,6 +17,8 @@ struct convert_config {
     void *progress_user;
     struct log_sink log;
 };
+/* The error for a type name without a recipe: lists them all. */
+berth_status convert_unknown_type(const char *name, berth_error *err);
 /* out_path must not exist unless overwrite. On failure nothing is left behind. */
 berth_status convert_run(const char *in_path, const char *out_path, const struct convert_config *config, bool overwrite,
                          berth_error *err);
@@ -27,11 +29,12 @@ struct convert_random {
     const char *shape; /* row name: "qwen3-30b-a3b", "olmoe-1b-7b", "mixtral-8x7b", "pocket", "tiny", ... */
     uint32_t layers;   /* 0: the shape's own */
     uint32_t experts;  /* 0: the shape's own; at least its top-k */
-    enum dtype type;
+    enum dtype type;   /* as in convert_config */
+    const struct convert_recipe *recipe;
     uint64_t seed;
     bool spread; /* scale the residual writes down so that routing spreads over all experts (worst case for caches) */
 };
-/* config->type is ignored in favour of spec->type. */
+/* The format is spec's; config's is ignored. */
 berth_status convert_write_random(const char *out_path, const struct convert_random *spec,
                                   const struct convert_config *config, bool overwrite, berth_error *err);
 /* Name of shape row i; NULL past the last. */

@@ -3,19 +3,37 @@
  * complete and on the disk. */
 #include "convert/output.h"
 
+#include <stdio.h>
+
 #include "base/checked.h"
 #include "compute/kernels.h"
 #include "os/cpu.h"
 
 enum { THREADS_MAX = 64, META_HEAD_BYTES = 64 * 1024 };
 
-berth_status convert_check_config(const struct convert_config *config, berth_error *err)
+/* "F32, F16, ... or Q8_0" */
+static void list_recipes(char *out, size_t cap)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; convert_recipe_row(i) != NULL && at + 16 < cap; i++) {
+        at += (size_t)snprintf(out + at, cap - at, "%s%s", i > 0 ? ", " : "", convert_recipe_row(i)->name);
+    }
+}
+
+berth_status convert_unknown_type(const char *name, berth_error *err)
+{
+    char list[256];
+    list_recipes(list, sizeof list);
+    return error_set(err, BERTH_ERR_ARGUMENT, "'%.40s' is not a type convert writes; want one of %s", name, list);
+}
+
+berth_status convert_check_config(const struct convert_config *config, const struct convert_recipe **recipe,
+                                  berth_error *err)
 {
     uint32_t alignment = config->alignment;
-    if (config->type != DTYPE_F32 && config->type != DTYPE_F16 && config->type != DTYPE_BF16 &&
-        config->type != DTYPE_Q8_0) {
-        return error_set(err, BERTH_ERR_ARGUMENT, "type %s cannot be written; choose F32, F16, BF16 or Q8_0",
-                         (unsigned)config->type < DTYPE_COUNT ? quant_row(config->type)->name : "?");
+    *recipe = config->recipe != NULL ? config->recipe : convert_recipe_plain(config->type);
+    if (*recipe == NULL) {
+        return convert_unknown_type((unsigned)config->type < DTYPE_COUNT ? quant_row(config->type)->name : "?", err);
     }
     if (alignment != 0 &&
         (alignment < GGUF_ALIGNMENT_DEFAULT || alignment > GGUF_ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)) {
@@ -51,11 +69,6 @@ berth_status convert_take_meta(struct arena *scratch, uint64_t cap_bytes, struct
     return arena_check(scratch, "convert: metadata", err);
 }
 
-uint32_t convert_file_type(enum dtype type)
-{
-    return type == DTYPE_F32 ? 0 : type == DTYPE_F16 ? 1 : type == DTYPE_Q8_0 ? 7 : 32;
-}
-
 static void put_family_meta(struct gguf_meta *meta, const struct family_meta *row)
 {
     if (row->type == META_F32) {
@@ -69,16 +82,17 @@ static void put_family_meta(struct gguf_meta *meta, const struct family_meta *ro
     }
 }
 
-berth_status convert_general_meta(const struct convert_model *model, const char *name, enum dtype type,
-                                  struct arena *scratch, struct gguf_meta *meta, berth_error *err)
+berth_status convert_general_meta(const struct convert_model *model, const char *name,
+                                  const struct convert_recipe *recipe, struct arena *scratch, struct gguf_meta *meta,
+                                  berth_error *err)
 {
     struct family_meta *rows = ARENA_NEW(scratch, struct family_meta, FAMILY_META_MAX);
     TRY(arena_check(scratch, "convert: metadata", err));
     gguf_meta_str(meta, "general.architecture", str_from(model->family->gguf_arch));
     gguf_meta_str(meta, "general.type", STR("model"));
     gguf_meta_str(meta, "general.name", str_from(name));
-    gguf_meta_u32(meta, "general.file_type", convert_file_type(type));
-    if (quant_row(type)->block_elems > 1) {
+    gguf_meta_u32(meta, "general.file_type", recipe->file_type);
+    if (quant_row(recipe->base)->block_elems > 1) {
         gguf_meta_u32(meta, "general.quantization_version", 2);
     }
     uint32_t count = family_to_meta(model->family, model->hparams, rows);
@@ -177,8 +191,9 @@ berth_status convert_write(const struct convert_output *output, berth_error *err
     TRY(gguf_place(output->plan->tensors, output->plan->count, alignment, config->split_bytes, &parts, err));
     TRY(check_destination(output, parts, err));
     if (output->plan->fallbacks > 0) {
-        log_write(&config->log, BERTH_LOG_WARN, "%u matrices are written as F16: their rows are no multiple of %u (%s)",
-                  output->plan->fallbacks, quant_row(config->type)->block_elems, output->plan->fallback_at);
+        log_write(&config->log, BERTH_LOG_WARN,
+                  "%u matrices are written in another format: their rows are no multiple of its block (%s)",
+                  output->plan->fallbacks, output->plan->fallback_at);
     }
     struct arena work;
     struct stream_memory memory;

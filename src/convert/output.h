@@ -9,6 +9,7 @@ struct convert_output {
     const char *path;
     bool overwrite;
     const struct convert_config *config;
+    const struct convert_recipe *recipe;
     struct arena *scratch; /* carving */
     struct convert_plan *plan;
     const struct gguf_meta *meta;
@@ -18,8 +19,9 @@ struct convert_output {
     void *draw_user;
 };
 
-/* Refuses a config outside its documented ranges. */
-berth_status convert_check_config(const struct convert_config *config, berth_error *err);
+/* Refuses a config outside its documented ranges; the recipe that it asks for. */
+berth_status convert_check_config(const struct convert_config *config, const struct convert_recipe **recipe,
+                                  berth_error *err);
 
 /* Address space for headers and lists: large, touched only as used. Release with os_release(). */
 berth_status convert_reserve_scratch(struct arena *scratch, berth_error *err);
@@ -27,12 +29,10 @@ berth_status convert_reserve_scratch(struct arena *scratch, berth_error *err);
 /* A metadata buffer of `cap_bytes` from scratch. */
 berth_status convert_take_meta(struct arena *scratch, uint64_t cap_bytes, struct gguf_meta *meta, berth_error *err);
 
-/* general.file_type of a file whose matrices have this type. */
-uint32_t convert_file_type(enum dtype type);
-
 /* general.* and the architecture's own keys. */
-berth_status convert_general_meta(const struct convert_model *model, const char *name, enum dtype type,
-                                  struct arena *scratch, struct gguf_meta *meta, berth_error *err);
+berth_status convert_general_meta(const struct convert_model *model, const char *name,
+                                  const struct convert_recipe *recipe, struct arena *scratch, struct gguf_meta *meta,
+                                  berth_error *err);
 
 berth_status convert_write(const struct convert_output *output, berth_error *err);
 

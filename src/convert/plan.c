@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Type rule: vectors and routers F32, matrices as asked, F16 where the block does not divide the row. In a GGUF file,
- * where roles may be unknown, what is not a matrix or must stay exact keeps its stored type. */
+ * Type rule: vectors and routers F32, matrices as the recipe says. In a GGUF file, where roles may be unknown, what is
+ * not a matrix or must stay exact keeps its stored type. */
 #include "convert/plan.h"
 
 #include <stdio.h>
@@ -40,14 +40,23 @@ static berth_status plan_reserve(struct arena *arena, uint64_t cap, struct conve
     return arena_check(arena, "convert: tensor list", err);
 }
 
-/* Type for a matrix of row length k; counts the fallback. */
-static enum dtype matrix_type(struct convert_plan *plan, enum dtype type, uint64_t k, const char *name)
+/* What the plans of one model are made with. */
+struct planner {
+    struct arena *arena;
+    const struct convert_recipe *recipe;
+    struct recipe_model shape;
+    struct convert_plan *plan;
+};
+
+/* Type for a matrix of row length k; counts the fallback. `name` ends with a NUL. */
+static enum dtype matrix_type(const struct planner *p, struct str name, uint64_t k)
 {
-    if (k % quant_row(type)->block_elems == 0) {
-        return type;
+    bool fell_back = false;
+    enum dtype type = convert_recipe_type(p->recipe, &p->shape, name, k, &fell_back);
+    if (fell_back) {
+        p->plan->fallback_at = p->plan->fallbacks++ == 0 ? name.ptr : p->plan->fallback_at;
     }
-    plan->fallback_at = plan->fallbacks++ == 0 ? name : plan->fallback_at;
-    return DTYPE_F16;
+    return type;
 }
 
 static berth_status plan_add(struct convert_plan *plan, struct gguf_tensor tensor, struct convert_item item,
@@ -118,8 +127,8 @@ static berth_status find_source(const struct convert_model *model, const struct 
     return BERTH_OK;
 }
 
-static berth_status plan_row(struct arena *arena, const struct convert_model *model, const struct tensor_row *row,
-                             uint32_t layer, enum dtype type, struct convert_plan *plan, berth_error *err)
+static berth_status plan_row(const struct planner *p, const struct convert_model *model, const struct tensor_row *row,
+                             uint32_t layer, berth_error *err)
 {
     const struct hparams *h = model->hparams;
     struct convert_item item;
@@ -130,8 +139,8 @@ static berth_status plan_row(struct arena *arena, const struct convert_model *mo
     }
     char buffer[TENSOR_NAME_MAX];
     size_t bytes = gguf_name(row, layer, buffer, sizeof buffer);
-    char *name = name_copy(arena, buffer, bytes);
-    TRY(arena_check(arena, "convert: tensor names", err));
+    char *name = name_copy(p->arena, buffer, bytes);
+    TRY(arena_check(p->arena, "convert: tensor names", err));
     struct gguf_tensor tensor = {.name = {name, bytes}};
     if (role_is_expert(row->role)) {
         tensor.dims[tensor.dims_count++] = h->experts;
@@ -146,7 +155,7 @@ static berth_status plan_row(struct arena *arena, const struct convert_model *mo
     }
     item.rows = family_dim(h, row->dims[0]) * (role_is_expert(row->role) ? h->experts : 1);
     item.k = vector ? 1 : family_dim(h, row->dims[1]);
-    tensor.dtype = vector || (row->flags & TENSOR_ROUTER) != 0 ? DTYPE_F32 : matrix_type(plan, type, item.k, name);
+    tensor.dtype = vector || (row->flags & TENSOR_ROUTER) != 0 ? DTYPE_F32 : matrix_type(p, tensor.name, item.k);
     item.permute = (row->flags & TENSOR_PERMUTE) != 0 && model->checkpoint != NULL ? h->head_dim : 0;
     if (item.permute != 0 && h->rotary_dim != h->head_dim) {
         error_set(err, BERTH_ERR_UNSUPPORTED,
@@ -155,25 +164,33 @@ static berth_status plan_row(struct arena *arena, const struct convert_model *mo
         error_at_object(err, name, bytes);
         return BERTH_ERR_UNSUPPORTED;
     }
-    return plan_add(plan, tensor, item, err);
+    return plan_add(p->plan, tensor, item, err);
 }
 
-berth_status convert_plan_family(struct arena *arena, const struct convert_model *model, enum dtype type,
-                                 struct convert_plan *out, berth_error *err)
+berth_status convert_plan_family(struct arena *arena, const struct convert_model *model,
+                                 const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err)
 {
+    const struct hparams *h = model->hparams;
+    const struct planner p = {.arena = arena,
+                              .recipe = recipe,
+                              .shape = {.layers = h->layers,
+                                        .experts = h->experts,
+                                        .query_groups = h->kv_heads == 0 ? 1 : h->heads / h->kv_heads,
+                                        .tied = h->tied_embeddings},
+                              .plan = out};
     uint64_t cap = ROLE_ATTN_NORM + (uint64_t)model->hparams->layers * (ROLE_COUNT - ROLE_ATTN_NORM);
     TRY(plan_reserve(arena, cap, out, err));
     for (int role = 0; role < ROLE_ATTN_NORM; role++) {
         const struct tensor_row *row = family_row(model->family, (enum role)role);
         if (row != NULL) {
-            TRY(plan_row(arena, model, row, 0, type, out, err));
+            TRY(plan_row(&p, model, row, 0, err));
         }
     }
     for (uint32_t layer = 0; layer < model->hparams->layers; layer++) {
         for (int role = ROLE_ATTN_NORM; role < ROLE_COUNT; role++) {
             const struct tensor_row *row = family_row(model->family, (enum role)role);
             if (row != NULL) {
-                TRY(plan_row(arena, model, row, layer, type, out, err));
+                TRY(plan_row(&p, model, row, layer, err));
             }
         }
     }
@@ -209,10 +226,32 @@ static int by_place(const void *user, uint32_t a, uint32_t b)
     return items[a].offset == items[b].offset ? 0 : items[a].offset < items[b].offset ? -1 : 1;
 }
 
-berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint, enum dtype type,
-                               struct convert_plan *out, berth_error *err)
+/* A number of the file's architecture; 0: not stated. */
+static uint32_t arch_number(const struct checkpoint *checkpoint, const char *suffix)
+{
+    struct str arch;
+    char key[160];
+    uint64_t value = 0;
+    if (!meta_str(&checkpoint->meta, STR("general.architecture"), &arch) || arch.bytes > 64) {
+        return 0;
+    }
+    (void)snprintf(key, sizeof key, "%.*s.%s", STR_ARG(arch), suffix);
+    return meta_u64(&checkpoint->meta, str_from(key), &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
+}
+
+berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint,
+                               const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err)
 {
     const struct tensor_dir *dir = &checkpoint->tensors;
+    uint32_t kv_heads = arch_number(checkpoint, "attention.head_count_kv");
+    const struct planner p = {
+        .arena = arena,
+        .recipe = recipe,
+        .shape = {.layers = arch_number(checkpoint, "block_count"),
+                  .experts = arch_number(checkpoint, "expert_count"),
+                  .query_groups = kv_heads == 0 ? 1 : arch_number(checkpoint, "attention.head_count") / kv_heads,
+                  .tied = tensor_find(dir, STR("output.weight")) == NULL},
+        .plan = out};
     TRY(plan_reserve(arena, dir->count, out, err));
     uint32_t *order = ARENA_NEW(arena, uint32_t, dir->count);
     uint32_t *spare = ARENA_NEW(arena, uint32_t, dir->count);
@@ -227,7 +266,7 @@ berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *che
         memcpy(tensor.dims, source->dims, sizeof tensor.dims);
         item.k = source->dims_count == 0 ? 1 : source->dims[source->dims_count - 1];
         item.rows = item.k == 0 ? 0 : tensor_elems(source) / item.k;
-        tensor.dtype = keeps_type(source) ? source->dtype : matrix_type(out, type, item.k, name);
+        tensor.dtype = keeps_type(source) ? source->dtype : matrix_type(&p, tensor.name, item.k);
         TRY(plan_add(out, tensor, item, err));
     }
     return BERTH_OK;

@@ -7,6 +7,7 @@
 #define CONVERT_PLAN_H
 
 #include "convert/gguf_write.h"
+#include "convert/recipe.h"
 #include "family/family.h"
 #include "memory/arena.h"
 
@@ -31,7 +32,7 @@ struct convert_plan {
     struct convert_item *items;  /* [count] */
     uint32_t count, cap;
     uint64_t bytes;          /* of all tensors */
-    uint32_t fallbacks;      /* matrices written as F16 because the block does not divide their rows */
+    uint32_t fallbacks;      /* matrices written in another format because the block does not divide their rows */
     const char *fallback_at; /* the first of them */
 };
 
@@ -44,10 +45,10 @@ struct convert_model {
 };
 
 /* All tensors of a model, in the order of enum role. Names and arrays are taken from `arena`. */
-berth_status convert_plan_family(struct arena *arena, const struct convert_model *model, enum dtype type,
-                                 struct convert_plan *out, berth_error *err);
+berth_status convert_plan_family(struct arena *arena, const struct convert_model *model,
+                                 const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err);
 /* All tensors of a GGUF checkpoint, in the order in which they lie in its files. */
-berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint, enum dtype type,
-                               struct convert_plan *out, berth_error *err);
+berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint,
+                               const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err);
 
 #endif

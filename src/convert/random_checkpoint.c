@@ -2,7 +2,8 @@
  *
  * Random checkpoints in published shapes (the makers' config.json). Every row of a tensor has its own generator, seeded
  * from (seed, tensor, row), so that the bytes do not depend on threads or chunks. Values are uniform with the standard
- * deviation wanted; Q8_0 blocks are drawn as blocks.
+ * deviation wanted. Q8_0 blocks are drawn as blocks; for the other block formats, whose writers search, a palette of
+ * blocks is written once for each format and deviation, and a row draws its blocks from that.
  *
  * Why `spread`: with ordinary scaling what attention and experts write soon outweighs the token's own embedding, hidden
  * states of different tokens point the same way, and routing collapses onto few experts, so that any cache looks
@@ -101,11 +102,21 @@ static void draw_q8_0(uint64_t state, float width, uint64_t k, unsigned char *ou
     }
 }
 
+/* Written blocks of one format and deviation: PALETTE_BLOCKS super-blocks of 256 values. */
+struct palette {
+    enum dtype type;
+    float width;
+    unsigned char *blocks;
+};
+enum { PALETTES_MAX = 64, PALETTE_BLOCKS = 512, PALETTE_VALUES = 256 };
+
 struct random_job {
     const struct convert_plan *plan;
     const struct hparams *hparams;
     uint64_t seed;
     bool spread;
+    struct palette *palettes; /* [palettes_count] */
+    uint32_t palettes_count;
 };
 
 /* Standard deviation of a tensor's values; 0: all ones. */
@@ -137,6 +148,66 @@ static float deviation(const struct random_job *job, const struct convert_item *
     }
 }
 
+static bool has_palette(enum dtype type)
+{
+    return quant_row(type)->block_elems > 1 && type != DTYPE_Q8_0;
+}
+
+static const struct palette *palette_of(const struct random_job *job, enum dtype type, float width)
+{
+    for (uint32_t i = 0; i < job->palettes_count; i++) {
+        if (job->palettes[i].type == type && job->palettes[i].width == width) {
+            return &job->palettes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Bytes of 256 values, in whole blocks. */
+static uint64_t palette_unit(enum dtype type)
+{
+    return (uint64_t)PALETTE_VALUES / quant_row(type)->block_elems * quant_row(type)->block_bytes;
+}
+
+static berth_status fill_palettes(struct random_job *job, struct arena *scratch, berth_error *err)
+{
+    float values[PALETTE_VALUES];
+    job->palettes = ARENA_NEW(scratch, struct palette, PALETTES_MAX);
+    TRY(arena_check(scratch, "random: palettes", err));
+    for (uint32_t i = 0; i < job->plan->count; i++) {
+        enum dtype type = job->plan->tensors[i].dtype;
+        float width = deviation(job, &job->plan->items[i]) * uniform_width;
+        if (!has_palette(type) || palette_of(job, type, width) != NULL) {
+            continue;
+        }
+        if (job->palettes_count == PALETTES_MAX) {
+            return error_set(err, BERTH_ERR_LIMIT, "more than %d pairs of format and deviation", PALETTES_MAX);
+        }
+        struct palette palette = {.type = type, .width = width};
+        palette.blocks = arena_take(scratch, PALETTE_BLOCKS, palette_unit(type), 0);
+        TRY(arena_check(scratch, "random: palettes", err));
+        for (uint32_t b = 0; b < PALETTE_BLOCKS; b++) {
+            draw_f32(mix(mix(job->seed + type) + b), width, PALETTE_VALUES, (unsigned char *)(void *)values);
+            quant_row(type)->quantise(values, palette.blocks + b * palette_unit(type), PALETTE_VALUES);
+        }
+        job->palettes[job->palettes_count++] = palette;
+    }
+    return BERTH_OK;
+}
+
+static void draw_blocks(const struct palette *palette, uint64_t state, uint64_t k, unsigned char *out)
+{
+    uint64_t unit = palette_unit(palette->type);
+    for (uint64_t at = 0; at < k; at += PALETTE_VALUES, out += unit) {
+        const unsigned char *from = palette->blocks + (draw(&state) >> 32) % PALETTE_BLOCKS * unit;
+        uint64_t left = k - at; /* whole blocks, less than a unit at the end */
+        memcpy(out, from,
+               left >= PALETTE_VALUES
+                   ? unit
+                   : left / quant_row(palette->type)->block_elems * quant_row(palette->type)->block_bytes);
+    }
+}
+
 static void draw_rows(void *user, uint32_t index, uint64_t row, uint64_t rows, unsigned char *out)
 {
     const struct random_job *job = user;
@@ -153,6 +224,8 @@ static void draw_rows(void *user, uint32_t index, uint64_t row, uint64_t rows, u
             draw_f32(state, width, item->k, out);
         } else if (type == DTYPE_Q8_0) {
             draw_q8_0(state, width, item->k, out);
+        } else if (has_palette(type)) {
+            draw_blocks(palette_of(job, type, width), state, item->k, out);
         } else {
             draw_16(state, width, item->k, type == DTYPE_BF16, out);
         }
@@ -231,13 +304,14 @@ static berth_status random_write(struct convert_output *output, const struct sha
     }
     TRY(fill_hparams(shape, spec, &hparams, err));
     model.hparams = &hparams;
-    TRY(convert_plan_family(output->scratch, &model, spec->type, &plan, err));
+    TRY(convert_plan_family(output->scratch, &model, output->recipe, &plan, err));
     TRY(convert_take_meta(output->scratch, META_BYTES, &meta, err));
     snprintf(name, sizeof name, "random %s seed %llu%s", shape->name, (unsigned long long)spec->seed,
              spec->spread ? " spread" : "");
-    TRY(convert_general_meta(&model, name, spec->type, output->scratch, &meta, err));
+    TRY(convert_general_meta(&model, name, output->recipe, output->scratch, &meta, err));
     gguf_meta_str(&meta, "tokenizer.ggml.model", STR("none"));
     struct random_job job = {.plan = &plan, .hparams = &hparams, .seed = spec->seed, .spread = spec->spread};
+    TRY(fill_palettes(&job, output->scratch, err));
     output->plan = &plan;
     output->meta = &meta;
     output->model = &model;
@@ -250,15 +324,18 @@ berth_status convert_write_random(const char *out_path, const struct convert_ran
                                   const struct convert_config *config, bool overwrite, berth_error *err)
 {
     struct convert_config used = *config;
+    const struct convert_recipe *recipe = NULL;
     used.type = spec->type;
-    TRY(convert_check_config(&used, err));
+    used.recipe = spec->recipe;
+    TRY(convert_check_config(&used, &recipe, err));
     const struct shape *shape = find_shape(spec->shape);
     if (shape == NULL) {
         return unknown_shape(spec->shape, err);
     }
     struct arena scratch;
     TRY(convert_reserve_scratch(&scratch, err));
-    struct convert_output output = {.path = out_path, .overwrite = overwrite, .config = &used, .scratch = &scratch};
+    struct convert_output output = {
+        .path = out_path, .overwrite = overwrite, .config = &used, .recipe = recipe, .scratch = &scratch};
     berth_status status = random_write(&output, shape, spec, err);
     os_release(scratch.base, scratch.cap_bytes);
     return status;

@@ -5,12 +5,25 @@
 
 enum { PIECE_ELEMS = 1024 }; /* whole blocks of every format; 4 KiB of floats */
 
-/* Exponent all ones: infinity or NaN, in an F16 value or in the scale that begins a Q8_0 block. */
-static bool f16_all_finite(const unsigned char *at, uint64_t bytes, size_t stride)
+/* An exponent of all ones: infinity or NaN. */
+static bool floats_finite(const float *x, size_t n)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t magnitude = f32_to_bits(x[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < 0x7f800000u;
+}
+
+/* The binary16 numbers of blocks (the value itself, or scales) are finite. */
+static bool halves_finite(const unsigned char *blocks, uint64_t count, const struct quant_row *row)
 {
     unsigned bad = 0;
-    for (uint64_t i = 0; i + 2 <= bytes; i += stride) {
-        bad |= (load_u16(at + i) & 0x7c00u) == 0x7c00u ? 1u : 0u;
+    for (uint64_t b = 0; b < count; b++, blocks += row->block_bytes) {
+        for (int i = 0; i < row->halves; i++) {
+            bad |= (load_u16(blocks + row->half_at + 2 * i) & 0x7c00u) == 0x7c00u ? 1u : 0u;
+        }
     }
     return bad == 0;
 }
@@ -19,17 +32,16 @@ static bool convert_row(const unsigned char *in, unsigned char *out, const struc
 {
     const struct quant_row *from = quant_row(t->from);
     const struct quant_row *to = quant_row(t->to);
+    /* F32 and BF16 hold whatever a source holds. */
+    bool any_value = t->to == DTYPE_F32 || t->to == DTYPE_BF16;
     float piece[PIECE_ELEMS];
     bool fine = true;
     for (uint64_t at = 0; at < t->k; at += PIECE_ELEMS) {
         size_t n = t->k - at < PIECE_ELEMS ? (size_t)(t->k - at) : PIECE_ELEMS;
-        uint64_t out_bytes = n / to->block_elems * to->block_bytes;
         from->dequantise(in + at / from->block_elems * from->block_bytes, piece, n);
         unsigned char *target = out + at / to->block_elems * to->block_bytes;
         to->quantise(piece, target, n);
-        if (t->to == DTYPE_F16 || t->to == DTYPE_Q8_0) {
-            fine = f16_all_finite(target, out_bytes, to->block_bytes) && fine;
-        }
+        fine = fine && (any_value || (floats_finite(piece, n) && halves_finite(target, n / to->block_elems, to)));
     }
     return fine;
 }

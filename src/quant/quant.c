@@ -6,24 +6,25 @@
 #include "quant/formats.h"
 
 /* clang-format off */
-#define READABLE(name, st, id, elems, bytes, act, fn) {name, st, id, elems, bytes, act, fn##_dequantise, fn##_quantise}
-#define DECODED(name, st, id, elems, bytes, fn)       {name, st, id, elems, bytes, ACT_F32, fn##_dequantise, NULL}
-#define SIZED(name, st, id, elems, bytes)             {name, st, id, elems, bytes, ACT_NONE, NULL, NULL}
+#define WRITTEN(name, st, id, elems, bytes, act, half_at, halves, fn) \
+    {name, st, id, elems, bytes, act, half_at, halves, fn##_dequantise, fn##_quantise}
+#define DECODED(name, st, id, elems, bytes, fn)       {name, st, id, elems, bytes, ACT_F32, 0, 0, fn##_dequantise, NULL}
+#define SIZED(name, st, id, elems, bytes)             {name, st, id, elems, bytes, ACT_NONE, 0, 0, NULL, NULL}
 
 const struct quant_row quant_rows[DTYPE_COUNT] = {
-    [DTYPE_F32]     = READABLE("F32",  "F32",  0,  1,  4,  ACT_F32, f32),
-    [DTYPE_F16]     = READABLE("F16",  "F16",  1,  1,  2,  ACT_F32, f16),
-    [DTYPE_BF16]    = READABLE("BF16", "BF16", 30, 1,  2,  ACT_F32, bf16),
-    [DTYPE_Q8_0]    = READABLE("Q8_0", NULL,   8,  32, 34, ACT_Q8,  q8_0),
-    [DTYPE_Q4_0]    = DECODED("Q4_0",    NULL, 2,  32,  18, q4_0),
-    [DTYPE_Q4_1]    = DECODED("Q4_1",    NULL, 3,  32,  20, q4_1),
-    [DTYPE_Q5_0]    = DECODED("Q5_0",    NULL, 6,  32,  22, q5_0),
-    [DTYPE_Q5_1]    = DECODED("Q5_1",    NULL, 7,  32,  24, q5_1),
-    [DTYPE_Q2_K]    = DECODED("Q2_K",    NULL, 10, 256, 84, q2_k),
-    [DTYPE_Q3_K]    = DECODED("Q3_K",    NULL, 11, 256, 110, q3_k),
-    [DTYPE_Q4_K]    = DECODED("Q4_K",    NULL, 12, 256, 144, q4_k),
-    [DTYPE_Q5_K]    = DECODED("Q5_K",    NULL, 13, 256, 176, q5_k),
-    [DTYPE_Q6_K]    = DECODED("Q6_K",    NULL, 14, 256, 210, q6_k),
+    [DTYPE_F32] =     WRITTEN("F32",    "F32",  0,  1,   4,   ACT_F32, 0, 0, f32),
+    [DTYPE_F16] =     WRITTEN("F16",    "F16",  1,  1,   2,   ACT_F32, 0, 1, f16),
+    [DTYPE_BF16] =    WRITTEN("BF16",   "BF16", 30, 1,   2,   ACT_F32, 0, 0, bf16),
+    [DTYPE_Q8_0] =    WRITTEN("Q8_0",   NULL,   8,  32,  34,  ACT_Q8,  0, 1, q8_0),
+    [DTYPE_Q4_0] =    WRITTEN("Q4_0",   NULL,   2,  32,  18,  ACT_F32, 0, 1, q4_0),
+    [DTYPE_Q4_1] =    WRITTEN("Q4_1",   NULL,   3,  32,  20,  ACT_F32, 0, 2, q4_1),
+    [DTYPE_Q5_0] =    WRITTEN("Q5_0",   NULL,   6,  32,  22,  ACT_F32, 0, 1, q5_0),
+    [DTYPE_Q5_1] =    WRITTEN("Q5_1",   NULL,   7,  32,  24,  ACT_F32, 0, 2, q5_1),
+    [DTYPE_Q2_K] =    WRITTEN("Q2_K",   NULL,   10, 256, 84,  ACT_F32, 80, 2, q2_k),
+    [DTYPE_Q3_K] =    WRITTEN("Q3_K",   NULL,   11, 256, 110, ACT_F32, 108, 1, q3_k),
+    [DTYPE_Q4_K] =    WRITTEN("Q4_K",   NULL,   12, 256, 144, ACT_F32, 0, 2, q4_k),
+    [DTYPE_Q5_K] =    WRITTEN("Q5_K",   NULL,   13, 256, 176, ACT_F32, 0, 2, q5_k),
+    [DTYPE_Q6_K] =    WRITTEN("Q6_K",   NULL,   14, 256, 210, ACT_F32, 208, 1, q6_k),
     [DTYPE_IQ2_XXS] = DECODED("IQ2_XXS", NULL, 16, 256, 66, iq2_xxs),
     [DTYPE_IQ2_XS]  = DECODED("IQ2_XS",  NULL, 17, 256, 74, iq2_xs),
     [DTYPE_IQ2_S]   = DECODED("IQ2_S",   NULL, 22, 256, 82, iq2_s),
@@ -31,9 +32,9 @@ const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_IQ3_S]   = DECODED("IQ3_S",   NULL, 21, 256, 110, iq3_s),
     [DTYPE_IQ1_S]   = DECODED("IQ1_S",   NULL, 19, 256, 50, iq1_s),
     [DTYPE_IQ1_M]   = DECODED("IQ1_M",   NULL, 29, 256, 56, iq1_m),
-    [DTYPE_IQ4_NL]  = DECODED("IQ4_NL",  NULL, 20, 32,  18, iq4_nl),
-    [DTYPE_IQ4_XS]  = DECODED("IQ4_XS",  NULL, 23, 256, 136, iq4_xs),
-    [DTYPE_MXFP4]   = DECODED("MXFP4",   NULL, 39, 32,  17, mxfp4),
+    [DTYPE_IQ4_NL] =  WRITTEN("IQ4_NL", NULL,   20, 32,  18,  ACT_F32, 0, 1, iq4_nl),
+    [DTYPE_IQ4_XS] =  WRITTEN("IQ4_XS", NULL,   23, 256, 136, ACT_F32, 0, 1, iq4_xs),
+    [DTYPE_MXFP4] =   WRITTEN("MXFP4",  NULL,   39, 32,  17,  ACT_F32, 0, 0, mxfp4),
     [DTYPE_TQ1_0]   = DECODED("TQ1_0", NULL, 34, 256, 54, tq1_0),
     [DTYPE_TQ2_0]   = DECODED("TQ2_0", NULL, 35, 256, 66, tq2_0),
     [DTYPE_Q1_0]    = DECODED("Q1_0",  NULL, 41, 128, 18, q1_0),

@@ -15,7 +15,6 @@ enum dtype {
     DTYPE_F16,
     DTYPE_BF16,
     DTYPE_Q8_0,
-    /* Blocks that run and that convert cannot write yet: */
     DTYPE_Q4_0,
     DTYPE_Q4_1,
     DTYPE_Q5_0,
@@ -84,6 +83,8 @@ struct quant_row {
     uint16_t block_elems;
     uint16_t block_bytes;
     enum act_kind act;
+    uint8_t half_at,
+        halves; /* binary16 numbers of a block that must be finite: `halves` of them from byte half_at on */
     /* n elements (a multiple of block_elems) from any alignment to float32; NULL: not readable yet. Exact. */
     void (*dequantise)(const void *blocks, float *out, size_t n);
     /* n elements from float32 to blocks; NULL: convert cannot write it. */

@@ -397,15 +397,14 @@ berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err
 
 static berth_status convert_settings(const tool_convert *config, struct convert_config *out, berth_error *err)
 {
-    enum dtype type = quant_from_name(str_from(config->type));
-    if (type == DTYPE_COUNT || quant_row(type)->quantise == NULL) {
-        error_set(err, BERTH_ERR_ARGUMENT, "'%.40s' is not a type convert writes; want f32, f16, bf16 or q8_0",
-                  config->type);
+    const struct convert_recipe *recipe = convert_recipe_find(str_from(config->type));
+    if (recipe == NULL) {
+        convert_unknown_type(config->type, err);
         error_at_object(err, "--type", 6);
         return BERTH_ERR_ARGUMENT;
     }
     *out = (struct convert_config){
-        .type = type,
+        .recipe = recipe,
         .split_bytes = config->split_bytes,
         .alignment = config->alignment,
         .threads = config->threads,
@@ -415,6 +414,12 @@ static berth_status convert_settings(const tool_convert *config, struct convert_
         .log = {config->log, config->log_user},
     };
     return BERTH_OK;
+}
+
+const char *tool_convert_type(uint32_t i)
+{
+    const struct convert_recipe *row = convert_recipe_row(i);
+    return row != NULL ? row->name : NULL;
 }
 
 berth_status tool_convert_run(const char *in_path, const char *out_path, const tool_convert *config, berth_error *err)
@@ -433,7 +438,7 @@ berth_status tool_random_run(const char *out_path, const tool_random *spec, cons
         .shape = spec->shape,
         .layers = spec->layers,
         .experts = spec->experts,
-        .type = settings.type,
+        .recipe = settings.recipe,
         .seed = spec->seed,
         .spread = spec->spread,
     };

@@ -59,9 +59,24 @@ go logits "$work/$first" --ids 1,2,3 --hash
 want_code 0
 want_out "$hash"
 
-go convert "$model" "$work/x.gguf" --type q4_k
+# A mix: rows of 64 values take the formats with smaller blocks, and the command says so.
+go convert "$model" "$work/m.gguf" --type q4_k_m
+want_code 0
+want_err 'warning: '
+want_err 'written in another format'
+go inspect "$work/m.gguf" --tensors
+want_out 'blk.0.ffn_down_exps.weight  Q5_0'
+want_out 'blk.2.ffn_down_exps.weight  Q8_0'
+go logits "$work/m.gguf" --ids $ids --hash
+want_code 0
+go convert "$work/m.gguf" "$work/mx.gguf" --type MXFP4 --quiet
+want_code 0
+go convert "$model" "$work/x.gguf" --type q4_k_x
 want_code 2
-want_err 'want f32, f16, bf16 or q8_0'
+want_err 'want one of f32, f16, bf16, q8_0'
+go convert --type list
+want_code 0
+want_out q4_k_m
 go convert "$work" "$work/x.gguf" --type f32
 want_code 2
 want_err 'name one of them'

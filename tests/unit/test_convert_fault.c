@@ -195,7 +195,7 @@ static void fault_bad_configs_are_refused(void **state)
     berth_error error;
     const char *path = help_path("out.gguf");
     struct convert_config config = plain();
-    config.type = DTYPE_Q4_K;
+    config.type = DTYPE_IQ2_XXS; /* no writer */
     assert_int_equal(convert_run(help_golden("llama"), path, &config, false, &error), BERTH_ERR_ARGUMENT);
     config.type = DTYPE_COUNT;
     assert_int_equal(convert_run(help_golden("llama"), path, &config, false, &error), BERTH_ERR_ARGUMENT);
@@ -252,6 +252,10 @@ static void fault_values_beyond_f16_are_refused(void **state)
         {0x7fc0, DTYPE_F16, BERTH_ERR_FORMAT},  /* NaN */
         {0x4b00, DTYPE_Q8_0, BERTH_ERR_FORMAT}, /* 8388608 / 127 is above 65504 */
         {0x4a00, DTYPE_Q8_0, BERTH_OK},         /* 2097152 / 127 is not */
+        {0x7f80, DTYPE_Q4_0, BERTH_ERR_FORMAT}, {0x7fc0, DTYPE_MXFP4, BERTH_ERR_FORMAT}, /* Q8_0 in a dense model */
+        {0x4b00, DTYPE_Q4_0, BERTH_ERR_FORMAT},                                          /* 8388608 / 8 */
+        {0x4880, DTYPE_Q4_0, BERTH_OK},                                                  /* 262144 / 8 */
+        {0x4b00, DTYPE_Q4_1, BERTH_ERR_FORMAT}, {0x7fc0, DTYPE_Q4_K, BERTH_ERR_FORMAT},  /* rows of 64: Q5_0 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct convert_config config = {.type = cases[i].type};

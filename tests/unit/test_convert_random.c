@@ -37,8 +37,9 @@ static void check_values(const struct opened *opened, const struct tensor *tenso
 static void random_every_type_is_a_valid_model(void **state)
 {
     (void)state;
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0};
-    for (uint32_t t = 0; t < 4; t++) {
+    static const enum dtype types[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16,   DTYPE_Q8_0, DTYPE_Q4_0,
+                                       DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_MXFP4};
+    for (uint32_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         struct convert_random spec = {.shape = "tiny", .type = types[t], .seed = 7, .spread = true};
         struct opened opened;
         struct hparams hparams;
@@ -56,7 +57,7 @@ static void random_every_type_is_a_valid_model(void **state)
         }
         const struct tensor *head = tensor_find(&opened.checkpoint.tensors, STR("output.weight"));
         assert_non_null(head);
-        assert_int_equal(head->dtype, types[t]);
+        assert_int_equal(head->dtype, types[t] >= DTYPE_Q4_0 ? DTYPE_Q8_0 : types[t]); /* Q6_K, in rows of 64 */
         help_close(&opened);
         help_clear();
     }
@@ -121,6 +122,41 @@ static void random_depends_on_the_seed_alone(void **state)
     help_clear();
 }
 
+/* Block formats come from palettes: the deviation asked for, a mean of about zero, and rows that differ. */
+static void random_mixes_have_the_spread_of_their_shape(void **state)
+{
+    (void)state;
+    static const char *const recipes[] = {"q4_k_m", "q2_k", "q3_k_m", "q5_k_s", "iq4_xs", "mxfp4", "q5_1"};
+    for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++) {
+        struct convert_random spec = {.shape = "pocket",
+                                      .recipe = convert_recipe_find(str_from(recipes[r])),
+                                      .layers = 1,
+                                      .experts = 8,
+                                      .seed = 5};
+        struct opened opened;
+        make(help_path("r.gguf"), &spec, 2, 0);
+        help_open(&opened, help_path("r.gguf"));
+        const struct tensor *gate = tensor_find(&opened.checkpoint.tensors, STR("blk.0.ffn_gate_exps.weight"));
+        assert_non_null(gate);
+        assert_int_equal(gate->dtype, r == 5 ? DTYPE_MXFP4 : spec.recipe->base);
+        float *values = help_tensor_floats(&opened, gate);
+        uint64_t count = tensor_elems(gate);
+        double squares = 0;
+        double sum = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            squares += (double)values[i] * (double)values[i];
+            sum += (double)values[i];
+        }
+        double deviation = sqrt(squares / (double)count);
+        assert_true(deviation > 0.9 / 16 && deviation < 1.1 / 16); /* 1 / sqrt(256) */
+        assert_true(fabs(sum / (double)count) < 0.02 / 16);
+        assert_memory_not_equal(values, values + 256, 256 * sizeof *values);
+        free(values);
+        help_close(&opened);
+        help_clear();
+    }
+}
+
 static void random_refuses_what_is_no_model(void **state)
 {
     (void)state;
@@ -129,7 +165,7 @@ static void random_refuses_what_is_no_model(void **state)
     struct convert_random spec = {.shape = "no-such", .type = DTYPE_F16};
     assert_int_equal(convert_write_random(help_path("r.gguf"), &spec, &config, false, &error), BERTH_ERR_NOT_FOUND);
     assert_non_null(strstr(error.message, "mixtral-8x7b"));
-    spec = (struct convert_random){.shape = "tiny", .type = DTYPE_Q4_K};
+    spec = (struct convert_random){.shape = "tiny", .type = DTYPE_IQ2_XXS}; /* no writer */
     assert_int_equal(convert_write_random(help_path("r.gguf"), &spec, &config, false, &error), BERTH_ERR_ARGUMENT);
     spec = (struct convert_random){.shape = "tiny", .type = DTYPE_F16, .experts = 1}; /* top-2 */
     assert_int_equal(convert_write_random(help_path("r.gguf"), &spec, &config, false, &error), BERTH_ERR_ARGUMENT);
@@ -144,6 +180,7 @@ int main(void)
         cmocka_unit_test(random_every_type_is_a_valid_model),
         cmocka_unit_test(random_shapes_of_every_family),
         cmocka_unit_test(random_depends_on_the_seed_alone),
+        cmocka_unit_test(random_mixes_have_the_spread_of_their_shape),
         cmocka_unit_test(random_refuses_what_is_no_model),
     };
     return cmocka_run_group_tests(tests, help_setup, help_teardown);

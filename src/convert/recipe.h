@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which matrix gets which element format. A recipe is what users of llama.cpp know by its name: one format for all
+ * matrices (q8_0), or a mix that spends more bits on the tensors that hurt most (q4_k_m). The rules read tensor names
+ * of GGUF files, so that they serve a family's plan and a file of an unknown architecture alike.
+ */
+#ifndef CONVERT_RECIPE_H
+#define CONVERT_RECIPE_H
+
+#include "base/error.h"
+#include "quant/quant.h"
+
+struct recipe_rule;
+
+struct convert_recipe {
+    const char *name;   /* "q4_k_m" */
+    enum dtype base;    /* what no rule speaks about */
+    uint32_t file_type; /* general.file_type */
+    enum dtype head;    /* of the matrix that makes the logits: output, or the embedding where it serves as both */
+    const struct recipe_rule *rules; /* in order, the first that matches decides; ends at part NULL */
+};
+
+/* "q4_k_m", any case; NULL: no such recipe. */
+const struct convert_recipe *convert_recipe_find(struct str name);
+/* All matrices in one format; NULL: it cannot be written. */
+const struct convert_recipe *convert_recipe_plain(enum dtype type);
+/* Row i; NULL past the last. */
+const struct convert_recipe *convert_recipe_row(uint32_t i);
+
+/* The model that a tensor belongs to. */
+struct recipe_model {
+    uint32_t layers, experts;
+    uint32_t query_groups; /* heads / kv_heads */
+    bool tied;             /* the embedding makes the logits */
+};
+/* Format for the matrix of this GGUF name with rows of k values. *fell_back: the block of the wanted format does not
+ * divide the row, and another one was taken. */
+enum dtype convert_recipe_type(const struct convert_recipe *recipe, const struct recipe_model *model, struct str name,
+                               uint64_t k, bool *fell_back);
+
+#endif
