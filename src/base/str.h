@@ -48,6 +48,8 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes)
     const unsigned char *p = data;
     uint64_t h = seed;
     for (size_t i = 0; i < bytes; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): an array's bytes, which it cannot follow
+         */
         h = (h ^ p[i]) * 0x100000001b3ull;
     }
     return h;

@@ -506,7 +506,9 @@ berth_status cache_visit_begin(struct cache *cache, uint32_t layer, berth_phase 
 static berth_status visit_fail(struct cache *cache, uint32_t position, berth_status status)
 {
     struct visit *visit = &cache->visit;
-    const struct fetch *fetch = &cache->fetches[(position - visit->hits) % cache->fetches_count];
+    const struct fetch *fetch =
+        &cache->fetches[(position - visit->hits) % cache->fetches_count]; /* NOLINT(clang-analyzer-core.DivideZero): a
+                                                                             cache that read has fetches */
     cache->failure = fetch->err;
     char object[64];
     int bytes = snprintf(object, sizeof object, "layer %u expert %u", visit->layer, visit->experts[position]);

@@ -199,9 +199,9 @@ static berth_status take_end(struct own *own, struct str *line, berth_error *err
     if (!numbers(line, n, 4)) {
         return bad(own, err);
     }
-    for (uint32_t phase = 0; phase < 2; phase++) {
-        routes->hits[phase] += n[phase * 2u];
-        routes->misses[phase] += n[phase * 2u + 1u];
+    for (size_t phase = 0; phase < 2; phase++) {
+        routes->hits[phase] += n[phase * 2];
+        routes->misses[phase] += n[phase * 2 + 1];
     }
     routes->has_totals = true;
     return BERTH_OK;

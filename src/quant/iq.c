@@ -67,11 +67,11 @@ static float half_step(float d, unsigned scale, float unit)
 static void iq2_xxs_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
-    for (int group = 0; group < 8; group++) {
+    for (size_t group = 0; group < 8; group++) {
         const unsigned char *index = p + 2 + 8 * group;
         uint32_t word = load_u32(index + 4);
         float scale = half_step(d, word >> 28, 0.25f);
-        for (int v = 0; v < 4; v++) {
+        for (size_t v = 0; v < 4; v++) {
             vector_2(scale, grid_iq2_xxs[index[v]], even_signs(word >> 7 * v), out + 32 * group + 8 * v);
         }
     }
@@ -80,7 +80,7 @@ static void iq2_xxs_block(const unsigned char *p, float *out)
 static void iq2_xs_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         unsigned word = load_u16(p + 2 + 2 * v);
         float scale = half_step(d, (unsigned)p[66 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
         vector_2(scale, grid_iq2_xs[word & 511u], even_signs(word >> 9), out + 8 * v);
@@ -90,7 +90,7 @@ static void iq2_xs_block(const unsigned char *p, float *out)
 static void iq2_s_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         unsigned index = p[2 + v] | ((unsigned)p[66 + v / 4] >> v % 4 * 2 & 3u) << 8;
         float scale = half_step(d, (unsigned)p[74 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
         vector_2(scale, grid_iq2_s[index], p[34 + v], out + 8 * v);
@@ -101,7 +101,7 @@ static void iq3_xxs_block(const unsigned char *p, float *out)
 {
     static const float magnitude[8] = {4, 12, 20, 28, 36, 44, 52, 62};
     float d = f32_from_f16(load_u16(p));
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         uint32_t word = load_u32(p + 66 + v / 4 * 4);
         float scale = half_step(d, word >> 28, 0.5f);
         unsigned signs = even_signs(word >> v % 4 * 7);
@@ -114,7 +114,7 @@ static void iq3_s_block(const unsigned char *p, float *out)
 {
     static const float magnitude[8] = {1, 3, 5, 7, 9, 11, 13, 15};
     float d = f32_from_f16(load_u16(p));
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         unsigned high = (unsigned)p[66 + v / 4] >> v % 4 * 2;
         unsigned first = p[2 + 2 * v] | (high & 1u) << 8;
         unsigned second = p[3 + 2 * v] | (high >> 1 & 1u) << 8;
@@ -128,7 +128,7 @@ static void iq3_s_block(const unsigned char *p, float *out)
 static void iq1_s_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         unsigned word = load_u16(p + 34 + v / 4 * 2);
         unsigned index = p[2 + v] | (word >> v % 4 * 3 & 7u) << 8;
         float scale = d * (float)(1 + 2 * (word >> 12 & 7u));
@@ -139,11 +139,11 @@ static void iq1_s_block(const unsigned char *p, float *out)
 static void iq1_m_block(const unsigned char *p, float *out)
 {
     unsigned bits = 0; /* of d: the top nibbles of the four words of scales */
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         bits |= (unsigned)(load_u16(p + 48 + 2 * i) >> 12) << 4 * i;
     }
     float d = f32_from_f16((uint16_t)bits);
-    for (int v = 0; v < 32; v++) {
+    for (size_t v = 0; v < 32; v++) {
         unsigned high = (unsigned)p[32 + v / 2] >> v % 2 * 4;
         unsigned index = p[v] | (high & 7u) << 8;
         float scale = d * (float)(1 + 2 * (load_u16(p + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7));
@@ -155,11 +155,11 @@ static void iq4_xs_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
     unsigned high = load_u16(p + 2);
-    for (int group = 0; group < 8; group++) {
+    for (size_t group = 0; group < 8; group++) {
         int scale = (p[4 + group / 2] >> group % 2 * 4 & 15) | (int)(high >> 2 * group & 3u) << 4;
         float step = d * (float)(scale - 32);
         const unsigned char *quants = p + 8 + 16 * group;
-        for (int i = 0; i < 16; i++) {
+        for (size_t i = 0; i < 16; i++) {
             out[32 * group + i] = step * (float)iq4_levels[quants[i] & 15];
             out[32 * group + i + 16] = step * (float)iq4_levels[quants[i] >> 4];
         }
