@@ -481,6 +481,7 @@ static berth_status check_document(const char *name, berth_text document, bool w
     }
     struct json json;
     json_begin(&json, (struct str){document.ptr, document.bytes});
+    json.allow_nonfinite = true; /* an error where the number is used */
     enum json_kind kind = json_next(&json);
     if (kind == JSON_ERROR || !json_skip(&json) || json_next(&json) != JSON_END) {
         return json_fail(&json, name, err);

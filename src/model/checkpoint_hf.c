@@ -59,6 +59,7 @@ static berth_status read_config(struct opening *o, const char *directory, const 
     struct json json;
     char path[CHECKPOINT_PATH_BYTES];
     json_begin(&json, *out);
+    json.allow_nonfinite = true;
     enum json_kind kind = json_next(&json);
     while (kind != JSON_END && kind != JSON_ERROR) {
         kind = json_next(&json);

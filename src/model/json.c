@@ -189,6 +189,19 @@ static enum json_kind scan_word(struct json *json, const char *word, enum json_k
     return kind;
 }
 
+static bool scan_nonfinite(struct json *json)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    struct str rest = {json->ptr + json->at, json->bytes - json->at};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (str_starts(rest, str_from(words[i]))) {
+            scan_word(json, words[i], JSON_NUMBER);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool in_object(const struct json *json)
 {
     return json->depth > 0 && (json->in_object >> (json->depth - 1) & 1u) != 0;
@@ -245,6 +258,10 @@ static enum json_kind scan_value(struct json *json)
         kind = scan_word(json, "null", JSON_NULL);
         break;
     default:
+        if (json->allow_nonfinite && scan_nonfinite(json)) {
+            kind = JSON_NUMBER;
+            break;
+        }
         if (c != '-' && (c < '0' || c > '9')) {
             return fail_at(json, json->at, "expected a value");
         }
@@ -439,6 +456,7 @@ bool json_find(struct str document, const char *const *keys, struct json *value)
 {
     struct json walk;
     json_begin(&walk, document);
+    walk.allow_nonfinite = true;
     if (json_next(&walk) == JSON_ERROR) {
         return false;
     }

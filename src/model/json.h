@@ -44,6 +44,9 @@ struct json {
     uint32_t depth;
     uint64_t in_object; /* bit d: container at depth d is an object */
     uint8_t expect;     /* private: parser state */
+    /* Set after json_begin(): NaN, Infinity and -Infinity, which Python's writer puts into config.json, are NUMBER
+     * tokens that convert to no number. */
+    bool allow_nonfinite;
     const char *error;  /* static text, NULL: none */
     struct json_token token;
 };
@@ -70,7 +73,7 @@ bool json_token_f64(const struct json_token *token, double *out);
 
 /* Finds a value in a small document by a path of keys ("text_config", "rope_parameters", "rope_theta",
  * NULL-terminated); leaves *value at the value's first token, ready for json_next()/json_skip(). False when absent, or
- * the document is malformed. The last of duplicate keys wins. */
+ * the document is malformed. The last of duplicate keys wins. NaN and Infinity are accepted (allow_nonfinite). */
 bool json_find(struct str document, const char *const *keys, struct json *value);
 
 #endif

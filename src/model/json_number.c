@@ -116,10 +116,18 @@ static bool plain_digits(struct str raw, uint64_t *out)
     return true;
 }
 
+/* NaN and Infinity are NUMBER tokens in documents that allow them, and convert to nothing. */
+static bool is_decimal(const struct json_token *token)
+{
+    struct str raw = token->raw;
+    size_t sign = raw.bytes > 1 && raw.ptr[0] == '-' ? 1 : 0;
+    return token->kind == JSON_NUMBER && raw.bytes > sign && raw.ptr[sign] >= '0' && raw.ptr[sign] <= '9';
+}
+
 bool json_token_u64(const struct json_token *token, uint64_t *out)
 {
     uint64_t magnitude;
-    if (token->kind != JSON_NUMBER) {
+    if (!is_decimal(token)) {
         return false;
     }
     if (plain_digits(token->raw, out)) {
@@ -136,7 +144,7 @@ bool json_token_u64(const struct json_token *token, uint64_t *out)
 bool json_token_i64(const struct json_token *token, int64_t *out)
 {
     uint64_t magnitude;
-    if (token->kind != JSON_NUMBER) {
+    if (!is_decimal(token)) {
         return false;
     }
     struct decimal d = decimal_from(token->raw);
@@ -332,7 +340,7 @@ static uint64_t divide_big(const struct decimal *d)
 
 bool json_token_f64(const struct json_token *token, double *out)
 {
-    if (token->kind != JSON_NUMBER) {
+    if (!is_decimal(token)) {
         return false;
     }
     struct decimal d = decimal_from(token->raw);

@@ -342,6 +342,7 @@ static void each_member(struct str document, tool_meta_fn *fn, void *user)
 {
     struct json json;
     json_begin(&json, document);
+    json.allow_nonfinite = true;
     if (document.bytes == 0 || json_next(&json) != JSON_OBJECT_BEGIN) {
         return;
     }

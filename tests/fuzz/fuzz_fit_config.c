@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Fuzz target: configurations. The input is config.json, optionally followed by a NUL and kv_config.json. Whatever is
- * accepted gives sizes that are numbers and not negative, a fingerprint, and a layer table whose owners exist.
+ * accepted gives sizes that are numbers and not negative, a fingerprint, and a shape whose owners exist.
  */
 #include <math.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "berth.h"
-#include "fit/layers.h"
+#include "fit/llama_cpp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,23 +49,29 @@ static void check_contract(const berth_fit_config *config)
     MUST(report.total_bytes == report.weights_bytes + report.kv_bytes + report.transient_bytes);
 }
 
-static void check_layers(struct str document)
+static void check_shape(struct str document)
 {
     struct arena arena;
-    struct layers layers;
-    struct llama_cache cache = {.ctx_tokens = 5000, .slots = 3, .k = cache_type_find("f16")};
-    uint64_t bytes;
-    cache.v = cache.k;
+    struct shape shape;
+    struct shape_params params;
+    struct llama_request request = {.ctx_tokens = 5000, .slots = 3, .k = cache_type_find("f16")};
+    struct llama_report report;
+    request.v = request.k;
     arena_carve(&arena, scratch, sizeof scratch);
-    if (layers_read(document, &arena, &layers, NULL) != BERTH_OK) {
+    if (shape_read_json(document, NULL, &arena, &shape, NULL) != BERTH_OK) {
         return;
     }
-    for (uint32_t i = 0; i < layers.count; i++) {
-        MUST(layers.items[i].owner <= i);
-        MUST(layers.items[layers.items[i].owner].cache == layers.items[i].cache);
-        MUST(layers.items[i].cache == LAYER_NO_CACHE || layers.items[i].k_elems > 0);
+    for (uint32_t i = 0; i < shape.count; i++) {
+        const struct shape_layer *layer = &shape.layers[i];
+        MUST(layer->owner <= i);
+        MUST(shape.layers[layer->owner].cache == layer->cache);
+        MUST(layer->cache == SHAPE_NO_CACHE || layer->k_elems > 0);
     }
-    MUST(layers_llama_kv_bytes(&layers, &cache, &bytes) && layers_llama_state_bytes(&layers, 3, &bytes));
+    MUST(shape.is_known == (shape.problem[0] == '\0'));
+    MUST(llama_cache_bytes(&shape, &request, &report));
+    MUST(!shape_count_params(&shape, &params) || params.total >= params.experts);
+    request.is_draft = true;
+    MUST(llama_cache_bytes(&shape, &request, &report));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -95,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == BERTH_OK) {
         check_contract(&config);
     }
-    check_layers((struct str){config_json, first});
+    check_shape((struct str){config_json, first});
     free(config_json);
     free(kv_json);
     return 0;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * Inside the shape readers: rows of families and the reader's own state. */
+#ifndef FAMILY_SHAPE_ROWS_H
+#define FAMILY_SHAPE_ROWS_H
+
+#include "family/shape.h"
+#include "family/shape_source.h"
+
+/* Which layers are what, when the configuration has no list of them. */
+enum shape_pattern {
+    PATTERN_FULL,
+    PATTERN_WINDOW,      /* one of full attention every `period` layers, the others windowed */
+    PATTERN_STATE,       /* one of full attention every `period` layers, the others recurrent */
+    PATTERN_STATE_HEADS, /* recurrent where a layer has no key-value heads (GGUF); the configuration has a list */
+    PATTERN_LETTERS,     /* the same, and a layer with a feed-forward width is that alone */
+    PATTERN_JAMBA,       /* attn_layer_period and attn_layer_offset */
+    PATTERN_BOTH,        /* attention and state in every layer */
+    PATTERN_ALL_STATE,   /* no attention */
+    PATTERN_GROUPS,      /* the last of every layer_group_size has full attention, and what is left over */
+    PATTERN_COMPRESSED
+};
+
+enum shape_flags {
+    SHAPE_CHUNKS = 1,           /* windows are chunks */
+    SHAPE_FULL_FIRST = 2,       /* the full layer is the first of a period */
+    SHAPE_NO_WINDOW = 4,        /* the window in the file is not used by engines */
+    SHAPE_IS_LATENT = 8,        /* attention keeps latents where the file gives their rank */
+    SHAPE_HAS_INDEX = 16,       /* sparse attention with its own keys */
+    SHAPE_NO_CACHE_AT_ALL = 32, /* encoders and the like */
+    /* For counting parameters: */
+    SHAPE_COUNTED = 64,
+    SHAPE_QKV_BIAS = 128,
+    SHAPE_O_BIAS = 256,
+    SHAPE_NORM_HEAD = 512,   /* q and k norm, one for all heads */
+    SHAPE_NORM_FULL = 1024,  /* q and k norm over all heads at once */
+    SHAPE_NORM_ASKED = 2048, /* only where use_qk_norm says so */
+    SHAPE_FOUR_NORMS = 4096,
+    SHAPE_ONE_NORM = 8192,
+    SHAPE_NORM_BIAS = 16384, /* layer norms: with biases, and the head has one */
+    SHAPE_SINKS = 32768,
+    SHAPE_EXPERT_BIAS = 65536,
+    SHAPE_ROUTER_BIAS = 131072, /* a correction for each expert */
+    SHAPE_SHARED_GATE = 262144,
+    SHAPE_EXPERTS_ARE_FFN = 524288, /* intermediate_size is the experts' */
+    SHAPE_TIED = 1048576,           /* when tie_word_embeddings is absent */
+};
+
+struct shape_row {
+    const char *name;
+    const char *hf[4];   /* model_type */
+    const char *gguf[4]; /* general.architecture */
+    enum shape_pattern pattern;
+    uint32_t period;        /* when the file has none */
+    const char *period_key; /* in config.json */
+    enum shape_state state;
+    uint32_t flags;
+    uint32_t window;     /* when the file has none */
+    uint32_t own_layers; /* layers that keep a cache, when the file does not say how many share */
+};
+
+extern const struct shape_key shape_keys[SHAPE_NUMBERS];
+const struct shape_row *shape_row_hf(struct str model_type);
+const struct shape_row *shape_row_gguf(struct str architecture);
+
+/* What a layer is, before its geometry. */
+enum layer_kind { KIND_NONE, KIND_FULL, KIND_WINDOW, KIND_CHUNK, KIND_STATE, KIND_BOTH, KIND_CSA, KIND_HCA };
+
+struct shape_reading {
+    struct shape_source source;
+    struct shape *out;
+    struct arena *arena;
+    const struct shape_row *row;      /* NULL: unknown */
+    uint8_t *kinds;                   /* [all] of enum layer_kind */
+    uint32_t *heads, *kv_heads, *ffn; /* [all] */
+    uint32_t *head_dims;              /* [all]; 0: by kind */
+    uint8_t *states;                  /* [all] of enum shape_state, for lists that name them */
+    uint32_t all;                     /* layers and blocks for further tokens */
+    bool has_latents;                 /* GGUF: the file has the tensors for it */
+};
+
+/* shape_lists.c: fills kinds from the lists of config.json, or from GGUF's arrays. *found false: there is none. */
+berth_status shape_read_lists(struct shape_reading *reading, bool *found);
+berth_status shape_read_arrays(struct shape_reading *reading);
+/* shape_params.c */
+berth_status shape_read_params(struct shape_reading *reading);
+
+/* Makes every sum a lower bound; the first reason stays. */
+void shape_doubt(struct shape *shape, const char *format, ...) BASE_PRINTF(2, 3);
+
+#endif
