@@ -46,7 +46,6 @@ enum shape_flags {
 };
 
 struct shape_row {
-    const char *name;
     const char *hf[4];   /* model_type */
     const char *gguf[4]; /* general.architecture */
     enum shape_pattern pattern;

@@ -78,6 +78,4 @@ struct llama_report {
 /* False: a sum does not fit in 64 bits. */
 bool llama_cache_bytes(const struct shape *shape, const struct llama_request *request, struct llama_report *out);
 
-
-
 #endif

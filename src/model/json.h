@@ -47,7 +47,7 @@ struct json {
     /* Set after json_begin(): NaN, Infinity and -Infinity, which Python's writer puts into config.json, are NUMBER
      * tokens that convert to no number. */
     bool allow_nonfinite;
-    const char *error;  /* static text, NULL: none */
+    const char *error; /* static text, NULL: none */
     struct json_token token;
 };
 

@@ -4,10 +4,11 @@
 
 tree=$work/tree
 mkdir -p "$tree/docs" "$tree/include" "$tree/src" "$tree/tests/unit" "$tree/tests/golden"
-cp "$root/tests/golden/fit_layers.json" "$tree/tests/golden"
+cp "$root/tests/golden/fit_shapes.json" "$tree/tests/golden"
 cp "$root/docs/seeds.md" "$tree/docs"
 cp "$root/include/berth.h" "$tree/include"
 cp -r "$root/src/." "$tree/src"
+mkdir "$tree/app"
 cp "$root"/tests/unit/*.c "$tree/tests/unit"
 check() {
     "$root/tools/check-seeds" "$tree"
@@ -29,7 +30,12 @@ echo '/* gemma-3-270m */' >"$tree/src/fit/cheat.c"
 catches 'an answer in the source' check
 echo 'enum { CHEAT = 40894464 };' >"$tree/src/fit/cheat.c"
 catches 'an answer in the source' check
+echo 'static const double cheat = 30532122624;' >"$tree/src/fit/cheat.c"
+catches 'an answer in the source' check
 rm "$tree/src/fit/cheat.c"
+echo 'static const char *const cheat = "qwen3-30b-a3b";' >"$tree/app/cheat.c"
+catches 'an answer in the source' check
+rm "$tree/app/cheat.c"
 
 # The generated table of machines is what its source gives.
 fresh=$("$root/tools/hardware-table")
