@@ -78,8 +78,13 @@ uint32_t os_cpu_count(void)
     uint32_t count = os_cpu_online();
     cpu_set_t set; /* 1,024 CPUs; a bigger machine refuses the call and keeps the online count */
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
-        count = (uint32_t)CPU_COUNT(&set);
+        struct os_cpu_set allowed = {0};
+        for (uint32_t cpu = 0; cpu < OS_CPU_SET_MAX && cpu < CPU_SETSIZE; cpu++) {
+            allowed.bits[cpu / 64] |= (uint64_t)(CPU_ISSET(cpu, &set) ? 1 : 0) << cpu % 64;
+        }
+        count = os_cpu_cores("", &allowed);
     }
     uint32_t quota = os_cpu_quota("");
-    return quota < count ? quota : count;
+    count = quota < count ? quota : count;
+    return count > 0 ? count : 1;
 }

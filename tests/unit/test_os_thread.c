@@ -129,9 +129,53 @@ static void quota_is_the_least_of_all_levels(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static void cpu_file(const char *root, int cpu, const char *name, const char *text)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", cpu, name);
+    write_file(root, path, text);
+}
+
+static void cores_are_physical_and_fast(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/berth-cpu-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    struct os_cpu_set all = {{0xff}};
+    assert_int_equal(os_cpu_cores(root, &all), 8); /* the kernel tells nothing */
+    for (int cpu = 0; cpu < 8; cpu++) {            /* four cores of two threads: 0 and 4, 1 and 5, ... */
+        char list[16];
+        (void)snprintf(list, sizeof list, "%d,%d\n", cpu % 4, cpu % 4 + 4);
+        cpu_file(root, cpu, "topology/thread_siblings_list", list);
+    }
+    assert_int_equal(os_cpu_cores(root, &all), 4);
+    assert_int_equal(os_cpu_cores(root, &(struct os_cpu_set){{0xf0}}), 4); /* the second threads alone */
+    assert_int_equal(os_cpu_cores(root, &(struct os_cpu_set){{0x11}}), 1);
+    assert_int_equal(os_cpu_cores(root, &(struct os_cpu_set){{0}}), 0);
+    cpu_file(root, 1, "topology/thread_siblings_list", "-5,x\n"); /* nonsense: a core of its own */
+    assert_int_equal(os_cpu_cores(root, &all), 4);
+    cpu_file(root, 5, "topology/thread_siblings_list", "4294967296-99999999999\n");
+    assert_int_equal(os_cpu_cores(root, &all), 5);
+    for (int cpu = 0; cpu < 8; cpu++) { /* arm: 0-3 slow, 4-6 middle, 7 prime */
+        char list[16];
+        (void)snprintf(list, sizeof list, "%d\n", cpu);
+        cpu_file(root, cpu, "topology/thread_siblings_list", list);
+        cpu_file(root, cpu, "cpu_capacity", cpu < 4 ? "414\n" : cpu < 7 ? "871\n" : "1024\n");
+    }
+    assert_int_equal(os_cpu_cores(root, &all), 4);
+    assert_int_equal(os_cpu_cores(root, &(struct os_cpu_set){{0x0f}}), 4); /* slow ones are all there is */
+    write_file(root, "sys/devices/cpu_core/cpus", "0-1,3\n");              /* a hybrid Intel processor says it */
+    assert_int_equal(os_cpu_cores(root, &all), 3);
+    assert_int_equal(os_cpu_cores(root, &(struct os_cpu_set){{0xf0}}), 4);
+    char command[64];
+    (void)snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cores_are_physical_and_fast),
         cmocka_unit_test(thread_runs_on_given_stack_without_signals),
         cmocka_unit_test(clock_goes_forward),
         cmocka_unit_test(cpu_counts_are_sane),
