@@ -3,8 +3,8 @@
  * same memory; GEMM over one expert-sized matrix; attention; thread pool. One line a figure; the best of the rounds, so
  * that a busy machine spoils as little as possible.
  *
- * usage: bench_kernels [--mib N] [--rounds N] [--threads N] [--tokens N] [--isa NAME] [--only gemv|gemm|attend|pool]
- * One-thread figures use the thread's CPU time, others the wall clock.
+ * usage: bench_kernels [--mib N] [--rounds N] [--threads N] [--tokens N] [--isa NAME] [--type NAME] [--only
+ * gemv|gemm|attend|pool] One-thread figures use the thread's CPU time, others the wall clock.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -26,10 +26,11 @@ struct bench {
     unsigned char *weights;
     unsigned char *activations;
     float *out;
+    unsigned char *scratch;
     int rounds;
     uint32_t threads;
     uint32_t tokens; /* a GEMV with several is a GEMM over streamed weights */
-    const char *isa, *only;
+    const char *isa, *only, *type;
     struct pool *pool[2]; /* 1 thread, all threads */
 };
 
@@ -126,13 +127,15 @@ static double read_rate(const struct bench *b, int threads_all)
 struct product_job {
     struct matmul m;
     matmul_fn *fn;
+    unsigned char *scratch; /* of worker 0 */
 };
 
 static void product_items(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct product_job *job = ctx;
-    (void)worker;
-    job->fn(&job->m, begin, end);
+    struct matmul m = job->m;
+    m.scratch = job->scratch + (size_t)worker * MATMUL_SCRATCH_BYTES;
+    job->fn(&m, begin, end);
 }
 
 /* One finite pattern row, repeated: every row costs the same as any other. */
@@ -140,11 +143,15 @@ static void fill_weights(const struct bench *b, enum dtype type, uint64_t row_by
 {
     float line[K];
     for (uint64_t r = 0; r < rows; r++) {
-        if (r < 64) {
+        if (r < 64 && quant_row(type)->act == ACT_F32) {
             for (int i = 0; i < K; i++) {
                 line[i] = random_float();
             }
             quant_row(type)->quantise(line, b->weights + r * row_bytes, K);
+        } else if (r < 64) {
+            for (uint64_t i = 0; i < row_bytes; i++) { /* without bit 6 no scale is a NaN, wherever it lies */
+                b->weights[r * row_bytes + i] = (unsigned char)((uint32_t)(random_float() * 0x1p16f) & 0xbbu);
+            }
         } else {
             memcpy(b->weights + r * row_bytes, b->weights + (r % 64) * row_bytes, row_bytes);
         }
@@ -170,7 +177,8 @@ static struct product_job prepare_job(const struct bench *b, const struct kernel
                                       .y_row_floats = rows,
                                       .k = K,
                                       .tokens = tokens},
-                                .fn = row->matmul[type]};
+                                .fn = row->matmul[type],
+                                .scratch = b->scratch};
 }
 
 static void gemv(const struct bench *b, const struct kernels *row, enum dtype type)
@@ -305,8 +313,13 @@ static void pool_cost(const struct bench *b, uint64_t idle_ns)
 
 static void row_figures(const struct bench *b, const struct kernels *row)
 {
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0};
-    for (size_t t = 0; t < 4; t++) {
+    static const enum dtype types[] = {DTYPE_F32,  DTYPE_F16,    DTYPE_BF16,   DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1,
+                                       DTYPE_Q5_0, DTYPE_Q5_1,   DTYPE_Q2_K,   DTYPE_Q3_K, DTYPE_Q4_K, DTYPE_Q5_K,
+                                       DTYPE_Q6_K, DTYPE_IQ4_NL, DTYPE_IQ4_XS, DTYPE_MXFP4};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        if (!wanted(b->type, quant_row(types[t])->name)) {
+            continue;
+        }
         uint64_t row_bytes = 0;
         (void)quant_row_bytes(types[t], K, &row_bytes);
         bool stream = wanted(b->only, "gemv");
@@ -341,6 +354,8 @@ int main(int argc, char **argv)
             b.isa = argv[i + 1];
         } else if (strcmp(argv[i], "--only") == 0) {
             b.only = argv[i + 1];
+        } else if (strcmp(argv[i], "--type") == 0) {
+            b.type = argv[i + 1];
         } else {
             (void)fprintf(stderr, "bench_kernels: unknown option %s\n", argv[i]);
             return 2;
@@ -355,6 +370,7 @@ int main(int argc, char **argv)
     b.weights = take(b.bytes);
     b.activations = take((uint64_t)TOKENS_MAX * K * 4);
     b.out = take((uint64_t)TOKENS_MAX * EXPERT_ROWS * 4 + b.bytes / K * 4 * b.tokens);
+    b.scratch = take((uint64_t)b.threads * MATMUL_SCRATCH_BYTES);
     b.pool[0] = make_pool(1);
     b.pool[1] = make_pool(b.threads);
     const berth_isa order[] = {BERTH_ISA_NEON, BERTH_ISA_AVX2, BERTH_ISA_AVX512};

@@ -19,15 +19,6 @@ enum { PANEL_ROWS = 4, PANEL_VALUES = 256, PANEL_TOKENS = 12 };
 
 /* Every format that runs this way: X(enum name, function name). */
 #define BLOCK_FORMATS(X) \
-    X(Q4_0, q4_0)        \
-    X(Q4_1, q4_1)        \
-    X(Q5_0, q5_0)        \
-    X(Q5_1, q5_1)        \
-    X(Q2_K, q2_k)        \
-    X(Q3_K, q3_k)        \
-    X(Q4_K, q4_k)        \
-    X(Q5_K, q5_k)        \
-    X(Q6_K, q6_k)        \
     X(IQ2_XXS, iq2_xxs)  \
     X(IQ2_XS, iq2_xs)    \
     X(IQ2_S, iq2_s)      \
@@ -35,9 +26,6 @@ enum { PANEL_ROWS = 4, PANEL_VALUES = 256, PANEL_TOKENS = 12 };
     X(IQ3_S, iq3_s)      \
     X(IQ1_S, iq1_s)      \
     X(IQ1_M, iq1_m)      \
-    X(IQ4_NL, iq4_nl)    \
-    X(IQ4_XS, iq4_xs)    \
-    X(MXFP4, mxfp4)      \
     X(TQ1_0, tq1_0)      \
     X(TQ2_0, tq2_0)      \
     X(Q1_0, q1_0)        \

@@ -21,7 +21,10 @@ struct matmul {
     uint64_t y_row_floats;
     uint32_t k;      /* a multiple of the format's block */
     uint32_t tokens; /* >= 1; 1 is the GEMV case, same bits per token */
+    void *scratch;   /* MATMUL_SCRATCH_BYTES of the calling thread, 64-byte aligned; contents do not matter */
 };
+enum { MATMUL_SCRATCH_BYTES = 32 * 1024 };
+
 typedef void matmul_fn(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 
 enum {
@@ -53,7 +56,7 @@ struct kernels {
     const char *name;               /* "ref", "avx2", "avx512", "neon" */
     matmul_fn *matmul[DTYPE_COUNT]; /* NULL: the format has no kernel */
     /* Prepares one activation row; out has act_row_bytes(kind, k). ACT_F32 is a copy. */
-    void (*prepare[3])(const float *x, void *out, uint32_t k); /* by act_kind */
+    void (*prepare[ACT_COUNT])(const float *x, void *out, uint32_t k); /* by act_kind */
     void (*rmsnorm)(const float *x, const float *weight, float eps, float *out, uint32_t n);
     /* Rotates x[0..rotary) in place; cos/sin are [rotary/2]. half: pairs (i, i + rotary/2) (NeoX); else pairs (2i,
      * 2i+1). */

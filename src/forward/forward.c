@@ -88,6 +88,7 @@ berth_status forward_layout(struct arena *kv, struct arena *scratch, struct aren
     if (h->moe_layers > 0) {
         take_moe(scratch, dims, s);
     }
+    s->matmul_scratch = arena_take(scratch, dims->threads, MATMUL_SCRATCH_BYTES, 0);
     TRY(arena_check(scratch, "scratch", err));
     out->frequencies = ARENA_NEW(tables, float, h->rotary_dim / 2);
     return arena_check(tables, "RoPE table", err);

@@ -47,6 +47,7 @@ struct scratch {
     float *logits;                  /* [vocab] */
     float *shared_out;              /* [T][hidden] */
     struct matmul_job *jobs;        /* [MATMULS_MAX] */
+    unsigned char *matmul_scratch;  /* [threads][MATMUL_SCRATCH_BYTES] */
     struct moe_run *moe;            /* state of the running MoE block (moe.c) */
 };
 

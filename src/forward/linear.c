@@ -7,14 +7,14 @@ enum { ROW_GRAIN = 32 };
 
 struct matmul_run {
     const struct matmul_job *jobs;
+    unsigned char *scratch; /* of worker 0 */
     uint32_t count;
     uint32_t first_unit[MATMULS_MAX + 1];
 };
 
 /* Rows [begin, end) of a job whose product is scaled before the bias. */
-static void run_scaled(const struct matmul_job *job, uint32_t begin, uint32_t end)
+static void run_scaled(const struct matmul_job *job, struct matmul m, uint32_t begin, uint32_t end)
 {
-    struct matmul m = job->m;
     m.bias = NULL;
     job->fn(&m, begin, end);
     for (uint32_t t = 0; t < m.tokens; t++) {
@@ -28,7 +28,6 @@ static void run_scaled(const struct matmul_job *job, uint32_t begin, uint32_t en
 
 static void run_units(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
-    (void)worker;
     const struct matmul_run *run = ctx;
     uint32_t job = 0;
     while (begin < end) {
@@ -40,10 +39,12 @@ static void run_units(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
         uint32_t row_end = (stop - run->first_unit[job]) * ROW_GRAIN;
         const struct matmul_job *j = &run->jobs[job];
         row_end = row_end < j->rows ? row_end : j->rows;
+        struct matmul m = j->m;
+        m.scratch = run->scratch + (size_t)worker * MATMUL_SCRATCH_BYTES;
         if (j->scale != NULL) {
-            run_scaled(j, row, row_end);
+            run_scaled(j, m, row, row_end);
         } else {
-            j->fn(&j->m, row, row_end);
+            j->fn(&m, row, row_end);
         }
         begin = stop;
     }
@@ -53,6 +54,7 @@ void forward_matmuls(struct forward *fw, const struct matmul_job *jobs, uint32_t
 {
     struct matmul_run run;
     run.jobs = jobs;
+    run.scratch = fw->scratch.matmul_scratch;
     run.count = count;
     run.first_unit[0] = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -16,15 +16,15 @@ const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_F16] =     WRITTEN("F16",    "F16",  1,  1,   2,   ACT_F32, 0, 1, f16),
     [DTYPE_BF16] =    WRITTEN("BF16",   "BF16", 30, 1,   2,   ACT_F32, 0, 0, bf16),
     [DTYPE_Q8_0] =    WRITTEN("Q8_0",   NULL,   8,  32,  34,  ACT_Q8,  0, 1, q8_0),
-    [DTYPE_Q4_0] =    WRITTEN("Q4_0",   NULL,   2,  32,  18,  ACT_F32, 0, 1, q4_0),
-    [DTYPE_Q4_1] =    WRITTEN("Q4_1",   NULL,   3,  32,  20,  ACT_F32, 0, 2, q4_1),
-    [DTYPE_Q5_0] =    WRITTEN("Q5_0",   NULL,   6,  32,  22,  ACT_F32, 0, 1, q5_0),
-    [DTYPE_Q5_1] =    WRITTEN("Q5_1",   NULL,   7,  32,  24,  ACT_F32, 0, 2, q5_1),
-    [DTYPE_Q2_K] =    WRITTEN("Q2_K",   NULL,   10, 256, 84,  ACT_F32, 80, 2, q2_k),
-    [DTYPE_Q3_K] =    WRITTEN("Q3_K",   NULL,   11, 256, 110, ACT_F32, 108, 1, q3_k),
-    [DTYPE_Q4_K] =    WRITTEN("Q4_K",   NULL,   12, 256, 144, ACT_F32, 0, 2, q4_k),
-    [DTYPE_Q5_K] =    WRITTEN("Q5_K",   NULL,   13, 256, 176, ACT_F32, 0, 2, q5_k),
-    [DTYPE_Q6_K] =    WRITTEN("Q6_K",   NULL,   14, 256, 210, ACT_F32, 208, 1, q6_k),
+    [DTYPE_Q4_0] =    WRITTEN("Q4_0",   NULL,   2,  32,  18,  ACT_Q8,  0, 1, q4_0),
+    [DTYPE_Q4_1] =    WRITTEN("Q4_1",   NULL,   3,  32,  20,  ACT_Q8,  0, 2, q4_1),
+    [DTYPE_Q5_0] =    WRITTEN("Q5_0",   NULL,   6,  32,  22,  ACT_Q8,  0, 1, q5_0),
+    [DTYPE_Q5_1] =    WRITTEN("Q5_1",   NULL,   7,  32,  24,  ACT_Q8,  0, 2, q5_1),
+    [DTYPE_Q2_K] =    WRITTEN("Q2_K",   NULL,   10, 256, 84,  ACT_Q8_SUPER, 80, 2, q2_k),
+    [DTYPE_Q3_K] =    WRITTEN("Q3_K",   NULL,   11, 256, 110, ACT_Q8_SUPER, 108, 1, q3_k),
+    [DTYPE_Q4_K] =    WRITTEN("Q4_K",   NULL,   12, 256, 144, ACT_Q8_SUPER, 0, 2, q4_k),
+    [DTYPE_Q5_K] =    WRITTEN("Q5_K",   NULL,   13, 256, 176, ACT_Q8_SUPER, 0, 2, q5_k),
+    [DTYPE_Q6_K] =    WRITTEN("Q6_K",   NULL,   14, 256, 210, ACT_Q8_SUPER, 208, 1, q6_k),
     [DTYPE_IQ2_XXS] = DECODED("IQ2_XXS", NULL, 16, 256, 66, iq2_xxs),
     [DTYPE_IQ2_XS]  = DECODED("IQ2_XS",  NULL, 17, 256, 74, iq2_xs),
     [DTYPE_IQ2_S]   = DECODED("IQ2_S",   NULL, 22, 256, 82, iq2_s),
@@ -32,9 +32,9 @@ const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_IQ3_S]   = DECODED("IQ3_S",   NULL, 21, 256, 110, iq3_s),
     [DTYPE_IQ1_S]   = DECODED("IQ1_S",   NULL, 19, 256, 50, iq1_s),
     [DTYPE_IQ1_M]   = DECODED("IQ1_M",   NULL, 29, 256, 56, iq1_m),
-    [DTYPE_IQ4_NL] =  WRITTEN("IQ4_NL", NULL,   20, 32,  18,  ACT_F32, 0, 1, iq4_nl),
-    [DTYPE_IQ4_XS] =  WRITTEN("IQ4_XS", NULL,   23, 256, 136, ACT_F32, 0, 1, iq4_xs),
-    [DTYPE_MXFP4] =   WRITTEN("MXFP4",  NULL,   39, 32,  17,  ACT_F32, 0, 0, mxfp4),
+    [DTYPE_IQ4_NL] =  WRITTEN("IQ4_NL", NULL,   20, 32,  18,  ACT_Q8,  0, 1, iq4_nl),
+    [DTYPE_IQ4_XS] =  WRITTEN("IQ4_XS", NULL,   23, 256, 136, ACT_Q8_SUPER, 0, 1, iq4_xs),
+    [DTYPE_MXFP4] =   WRITTEN("MXFP4",  NULL,   39, 32,  17,  ACT_Q8,  0, 0, mxfp4),
     [DTYPE_TQ1_0]   = DECODED("TQ1_0", NULL, 34, 256, 54, tq1_0),
     [DTYPE_TQ2_0]   = DECODED("TQ2_0", NULL, 35, 256, 66, tq2_0),
     [DTYPE_Q1_0]    = DECODED("Q1_0",  NULL, 41, 128, 18, q1_0),
@@ -117,8 +117,11 @@ uint64_t act_row_bytes(enum act_kind kind, uint64_t k)
     case ACT_F32:
         return k * sizeof(float);
     case ACT_Q8:
-        return k + k / ACT_Q8_BLOCK * (sizeof(float) + sizeof(int32_t));
+        return k + k / ACT_Q8_UNIT * sizeof(float) + k / ACT_SUM_VALUES * sizeof(int16_t);
+    case ACT_Q8_SUPER:
+        return k + k / ACT_Q8_SUPER_UNIT * sizeof(float) + k / ACT_SUM_VALUES * sizeof(int16_t);
     case ACT_NONE:
+    case ACT_COUNT:
         break;
     }
     return 0;

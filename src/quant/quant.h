@@ -66,15 +66,17 @@ enum dtype {
 enum act_kind {
     ACT_NONE = 0, /* no kernels */
     ACT_F32,      /* the float32 row itself */
-    ACT_Q8        /* a Q8 row, below */
+    ACT_Q8,       /* a Q8 row in units of 32, below */
+    ACT_Q8_SUPER, /* a Q8 row in units of 256 */
+    ACT_COUNT
 };
 
-/* A prepared ACT_Q8 row of k values (k a multiple of 32) in nb = k / 32 blocks (docs/arithmetic.md, section 3):
- *   int8_t  quants[k]    -127..127, value = scale x quant, nearest, ties to even
- *   float   scales[nb]   max|x| / 127 of each block
- *   int32_t offsets[nb]  -128 x the sum of the block's quants: what a kernel adds that reads weights as byte + 128
+/* A prepared Q8 row of k values (k a multiple of the unit; docs/arithmetic.md, section 3):
+ *   int8_t  quants[k]        -127..127, value = scale x quant, nearest, ties to even
+ *   float   scales[k/unit]   max|x| / 127 of each unit
+ *   int16_t sums[k/16]       of the quants of each 16 values: what minima and unsigned weights need
  */
-enum { ACT_Q8_BLOCK = 32 };
+enum { ACT_Q8_UNIT = 32, ACT_Q8_SUPER_UNIT = 256, ACT_SUM_VALUES = 16 };
 
 struct quant_row {
     const char *name;        /* "Q8_0" */
@@ -104,7 +106,7 @@ enum dtype quant_from_name(struct str name); /* "q8_0", any case */
 
 /* Bytes of `elems` elements of a row; false when not a whole number of blocks or on overflow. */
 bool quant_row_bytes(enum dtype type, uint64_t elems, uint64_t *bytes);
-/* Bytes of one prepared activation row of k elements (k must be a multiple of 32 for ACT_Q8). */
+/* Bytes of one prepared activation row of k elements (k must be a multiple of the unit of a Q8 row). */
 uint64_t act_row_bytes(enum act_kind kind, uint64_t k);
 
 #endif

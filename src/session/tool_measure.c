@@ -48,7 +48,8 @@ struct bench {
     uint64_t weight_bytes, weight_row_bytes;
     unsigned char *activations; /* [threads][KERNEL_TOKENS][act_bytes] */
     uint64_t act_bytes;
-    float *outputs;  /* [threads][KERNEL_TOKENS][KERNEL_ROWS] */
+    float *outputs;         /* [threads][KERNEL_TOKENS][KERNEL_ROWS] */
+    unsigned char *scratch; /* [threads][MATMUL_SCRATCH_BYTES] */
     uint64_t *sums;  /* [threads], 8 apart: what the memory stream adds up to, so that it is not optimised away */
     uint32_t tokens; /* of the kernel run in progress */
     uint32_t runs;   /* of the kernel in one item of work */
@@ -74,6 +75,7 @@ static berth_status bench_layout(struct bench *b, const struct checkpoint *check
     b->weights = arena_take(tables, b->threads, b->weight_bytes, OS_PAGE_BYTES);
     b->activations = arena_take(tables, (uint64_t)b->threads * KERNEL_TOKENS, b->act_bytes, 0);
     b->outputs = ARENA_NEW(tables, float, (uint64_t)b->threads *KERNEL_TOKENS *KERNEL_ROWS);
+    b->scratch = arena_take(tables, b->threads, MATMUL_SCRATCH_BYTES, 0);
     b->sums = ARENA_NEW(tables, uint64_t, (uint64_t)b->threads * 8);
     TRY(arena_check(tables, "the measurement", err));
     return arena_check(stacks, "the measurement's stacks", err);
@@ -222,6 +224,7 @@ static void kernel_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worke
         .x_row_bytes = b->act_bytes,
         .y = b->outputs + (uint64_t)worker * KERNEL_TOKENS * KERNEL_ROWS,
         .y_row_floats = KERNEL_ROWS,
+        .scratch = b->scratch + (uint64_t)worker * MATMUL_SCRATCH_BYTES,
         .k = KERNEL_K,
         .tokens = b->tokens,
     };

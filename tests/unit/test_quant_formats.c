@@ -70,7 +70,8 @@ static void row_bytes_checks_blocks_and_overflow(void **state)
     assert_false(quant_row_bytes(DTYPE_F32, UINT64_MAX / 4 + 1, &bytes));
     assert_true(quant_row_bytes(DTYPE_F32, UINT64_MAX / 4, &bytes));
     assert_int_equal(act_row_bytes(ACT_F32, 100), 400);
-    assert_int_equal(act_row_bytes(ACT_Q8, 64), 64 + 2 * 8);
+    assert_int_equal(act_row_bytes(ACT_Q8, 64), 64 + 2 * 4 + 4 * 2);
+    assert_int_equal(act_row_bytes(ACT_Q8_SUPER, 512), 512 + 2 * 4 + 32 * 2);
     assert_int_equal(act_row_bytes(ACT_NONE, 64), 0);
 }
 

@@ -4,6 +4,7 @@
 #include "compute/blocks.h"
 #include "compute/ref/ref.h"
 #include "compute/rows.h"
+#include "compute/units.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = neon_matmul_##name,
 
@@ -13,9 +14,8 @@ const struct kernels kernels_neon = {
     .matmul = {[DTYPE_F32] = neon_matmul_f32,
                [DTYPE_F16] = neon_matmul_f16,
                [DTYPE_BF16] = neon_matmul_bf16,
-               [DTYPE_Q8_0] = neon_matmul_q8_0,
-               BLOCK_FORMATS(ENTRY)},
-    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = neon_prepare_q8},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = neon_prepare_q8, [ACT_Q8_SUPER] = neon_prepare_q8_super},
     .rmsnorm = neon_rmsnorm,
     .rope = neon_rope,
     .silu_mul = neon_silu_mul,

@@ -4,6 +4,7 @@
 
 #include "compute/blocks.h"
 #include "compute/rows.h"
+#include "compute/units.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = ref_matmul_##name,
 
@@ -13,9 +14,8 @@ const struct kernels kernels_ref = {
     .matmul = {[DTYPE_F32] = ref_matmul_f32,
                [DTYPE_F16] = ref_matmul_f16,
                [DTYPE_BF16] = ref_matmul_bf16,
-               [DTYPE_Q8_0] = ref_matmul_q8_0,
-               BLOCK_FORMATS(ENTRY)},
-    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = ref_prepare_q8},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = ref_prepare_q8, [ACT_Q8_SUPER] = ref_prepare_q8_super},
     .rmsnorm = ref_rmsnorm,
     .rope = ref_rope,
     .silu_mul = ref_silu_mul,

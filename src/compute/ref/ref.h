@@ -9,10 +9,10 @@
 void ref_matmul_f32(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 void ref_matmul_f16(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 void ref_matmul_bf16(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
-void ref_matmul_q8_0(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 
 void ref_prepare_f32(const float *x, void *out, uint32_t k);
 void ref_prepare_q8(const float *x, void *out, uint32_t k);
+void ref_prepare_q8_super(const float *x, void *out, uint32_t k);
 
 void ref_rmsnorm(const float *x, const float *weight, float eps, float *out, uint32_t n);
 void ref_rope(float *x, const float *cosines, const float *sines, uint32_t rotary, bool half);

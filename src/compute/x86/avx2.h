@@ -13,8 +13,8 @@
 void avx2_matmul_f32(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 void avx2_matmul_f16(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 void avx2_matmul_bf16(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
-void avx2_matmul_q8_0(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
 void avx2_prepare_q8(const float *x, void *out, uint32_t k);
+void avx2_prepare_q8_super(const float *x, void *out, uint32_t k);
 void avx2_rmsnorm(const float *x, const float *weight, float eps, float *out, uint32_t n);
 void avx2_rope(float *x, const float *cosines, const float *sines, uint32_t rotary, bool half);
 void avx2_silu_mul(const float *gate, const float *up, float *out, uint64_t n);

@@ -3,6 +3,7 @@
 #include "compute/blocks.h"
 #include "compute/ref/ref.h"
 #include "compute/rows.h"
+#include "compute/units.h"
 #include "compute/x86/avx2.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = avx2_matmul_##name,
@@ -13,9 +14,8 @@ const struct kernels kernels_avx2 = {
     .matmul = {[DTYPE_F32] = avx2_matmul_f32,
                [DTYPE_F16] = avx2_matmul_f16,
                [DTYPE_BF16] = avx2_matmul_bf16,
-               [DTYPE_Q8_0] = avx2_matmul_q8_0,
-               BLOCK_FORMATS(ENTRY)},
-    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = avx2_prepare_q8},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = avx2_prepare_q8, [ACT_Q8_SUPER] = avx2_prepare_q8_super},
     .rmsnorm = avx2_rmsnorm,
     .rope = avx2_rope,
     .silu_mul = avx2_silu_mul,

@@ -3,6 +3,7 @@
 #include "compute/blocks.h"
 #include "compute/ref/ref.h"
 #include "compute/rows.h"
+#include "compute/units.h"
 #include "compute/x86/avx512.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = avx512_matmul_##name,
@@ -13,9 +14,8 @@ const struct kernels kernels_avx512 = {
     .matmul = {[DTYPE_F32] = avx512_matmul_f32,
                [DTYPE_F16] = avx512_matmul_f16,
                [DTYPE_BF16] = avx512_matmul_bf16,
-               [DTYPE_Q8_0] = avx512_matmul_q8_0,
-               BLOCK_FORMATS(ENTRY)},
-    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = avx512_prepare_q8},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+    .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = avx512_prepare_q8, [ACT_Q8_SUPER] = avx512_prepare_q8_super},
     .rmsnorm = avx512_rmsnorm,
     .rope = avx512_rope,
     .silu_mul = avx512_silu_mul,

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ * Several tokens of an integer product on x86: what the AVX2 and AVX-512 rows share (compute/units.h).
+ *
+ * WIDE_ROWS weight rows at a time, one a column of a register. A unit of each is unpacked and transposed once into a
+ * panel of WIDE_ROWS rows x 4 quants a register, and every token of a group passes it, its quants broadcast from
+ * memory. Units are visited lane by lane, so that one accumulator a token is enough. Included after the row has defined
+ * WIDE_ROWS, wide_f, wide_i and wide_zero(), wide_add(), wide_store().
+ */
+#ifndef COMPUTE_X86_UNITS_WIDE_H
+#define COMPUTE_X86_UNITS_WIDE_H
+
+#include "compute/units.h"
+
+enum { GROUP_TOKENS = 64, PIECE = 32, PIECES_MAX = UNIT_SUPER / PIECE };
+
+/* One unit of the rows, transposed, and the state of a group of tokens. */
+struct wide {
+    wide_i quants[PIECES_MAX][8]; /* rows x 4 quants */
+    wide_i scale[UNIT_SUBS_MAX];  /* rows, int32; for each 16 values */
+    wide_i pair[PIECES_MAX];      /* rows x 2 int16, which the sums of 16 activations are multiplied with */
+    wide_f d, m;
+    wide_f acc[GROUP_TOKENS];
+    wide_f waiting[4][GROUP_TOKENS];
+    const unsigned char *w[WIDE_ROWS];
+    uint8_t plain[WIDE_ROWS][UNIT_SUPER];
+    uint8_t scale_bytes[WIDE_ROWS][16], min_bytes[WIDE_ROWS][16]; /* of row r at slot_of(r) */
+};
+_Static_assert(sizeof(struct wide) <= MATMUL_SCRATCH_BYTES, "the scratch of a thread holds the state of a tile");
+
+/* Four neighbouring rows lie in the same 16 bytes of four registers, for the transposition. */
+INLINE uint32_t slot_of(uint32_t row)
+{
+    return row % 4 * (WIDE_ROWS / 4) + row / 4;
+}
+
+/* A prepared row. */
+struct activation {
+    const unsigned char *quants, *scales, *sums;
+};
+
+INLINE struct activation activation_at(const struct matmul *m, uint32_t token, uint32_t unit)
+{
+    const unsigned char *x = (const unsigned char *)m->x + token * m->x_row_bytes;
+    return (struct activation){x, x + m->k, x + m->k + (size_t)m->k / unit * sizeof(float)};
+}
+
+/* Unpacks unit `unit` of the rows. */
+typedef void unpack_fn(struct wide *s, uint32_t unit);
+/* The unpacked unit times tokens from `token` on, below `end`, into acc[first..]. Returns how many it took; it may
+ * compute the last one several times, up to a multiple of 4. */
+typedef uint32_t dots_fn(const struct matmul *m, struct wide *s, uint32_t unit, uint32_t token, uint32_t end,
+                         uint32_t first);
+
+/* acc of lane number `visit` of the visiting order, complete, joins the tree. */
+static void wide_merge(struct wide *s, uint32_t visit, uint32_t tokens)
+{
+    uint32_t height = 0;
+    for (; (visit >> height & 1u) != 0; height++) {
+        for (uint32_t t = 0; t < tokens; t++) {
+            s->acc[t] = wide_add(s->waiting[height][t], s->acc[t]);
+        }
+    }
+    for (uint32_t t = 0; height < 4 && t < tokens; t++) {
+        s->waiting[height][t] = s->acc[t];
+    }
+}
+
+/* The rows from `row` (those past `rows` repeat the last and are not stored) x `tokens` <= GROUP_TOKENS tokens. */
+static void wide_tile(const struct unit_format *f, unpack_fn *unpack, dots_fn *dots, const struct matmul *m,
+                      uint32_t row, uint32_t rows, uint32_t token, uint32_t tokens)
+{
+    /* The tree over 16 lanes, visited so that both sides of a sum come one after the other: depth n of `waiting` is
+     * the left side of a sum at height n. */
+    static const uint8_t order[LANE_COUNT] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
+    struct wide *s = m->scratch;
+    uint32_t units = m->k / f->values;
+    for (uint32_t r = 0; r < WIDE_ROWS; r++) {
+        s->w[r] = (const unsigned char *)m->w + (row + (r < rows ? r : rows - 1)) * m->w_row_bytes;
+    }
+    /* The next rows, in address order: rows side by side are no stream that hardware would follow. */
+    const char *ahead = (const char *)s->w[0] + WIDE_ROWS * m->w_row_bytes;
+    for (uint32_t visit = 0; visit < LANE_COUNT; visit++) {
+        for (uint32_t t = 0; t < tokens; t++) {
+            s->acc[t] = wide_zero();
+        }
+        for (uint32_t unit = order[visit]; unit < units; unit += LANE_COUNT) {
+            for (uint32_t line = 0; token == 0 && line < WIDE_ROWS * f->bytes / 64u + 1; line++) {
+                _mm_prefetch(ahead + (size_t)line * 64, _MM_HINT_T1);
+            }
+            ahead += WIDE_ROWS * f->bytes;
+            unpack(s, unit);
+            for (uint32_t t = 0; t < tokens;) {
+                t += dots(m, s, unit, token + t, token + tokens, t);
+            }
+        }
+        wide_merge(s, visit, tokens);
+    }
+    for (uint32_t t = 0; t < tokens; t++) {
+        wide_store(m->y + (token + t) * m->y_row_floats + row, rows, s->acc[t], m->bias != NULL ? m->bias + row : NULL);
+    }
+}
+
+static void wide_product(const struct unit_format *f, unpack_fn *unpack, dots_fn *dots, const struct matmul *m,
+                         uint32_t row_begin, uint32_t row_end)
+{
+    for (uint32_t row = row_begin; row < row_end; row += WIDE_ROWS) {
+        uint32_t rows = row_end - row < WIDE_ROWS ? row_end - row : WIDE_ROWS;
+        for (uint32_t token = 0; token < m->tokens; token += GROUP_TOKENS) {
+            uint32_t left = m->tokens - token;
+            wide_tile(f, unpack, dots, m, row, rows, token, left < GROUP_TOKENS ? left : GROUP_TOKENS);
+        }
+    }
+}
+
+#endif
