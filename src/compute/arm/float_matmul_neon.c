@@ -7,16 +7,14 @@
  */
 #include "compute/arm/neon.h"
 
-enum {
-    TILE_ROWS = 2,
-    TILE_TOKENS = 3,
-    BLOCK_BYTES = 256 * 1024 /* weights that stay in the second-level cache while all tokens pass by */
-};
+enum { TILE_ROWS = 2, TILE_TOKENS = 3, TILE_ROWS_ONE = 1 };
 
 struct format {
     float32x4_t (*load)(const unsigned char *p);
     uint32_t elem_bytes;
 };
+
+#include "compute/float_loop.h"
 
 /* Last k mod 16 elements: through zero-padded copies, absent lanes keep their value. */
 INLINE void tail(struct format f, const unsigned char *w, const unsigned char *x, uint32_t left, float32x4_t acc[4])
@@ -35,8 +33,10 @@ INLINE void tail(struct format f, const unsigned char *w, const unsigned char *x
 }
 
 /* Rows [row, row + tile_rows) x tokens [token, token + tile_tokens). */
-INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
+INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
 {
+    const struct matmul *m = args.m;
+    const struct format f = args.f;
     const unsigned char *w[TILE_ROWS];
     const unsigned char *x[TILE_TOKENS];
     float32x4_t acc[TILE_ROWS][TILE_TOKENS][4];
@@ -86,53 +86,6 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
             uint32_t at = row + (uint32_t)r;
             m->y[(token + (uint32_t)t) * m->y_row_floats + at] = m->bias != NULL ? v + m->bias[at] : v;
         }
-    }
-}
-
-/* All tokens of the group with every row of the range. */
-INLINE void rows_of(const struct matmul *m, struct format f, uint32_t begin, uint32_t end, uint32_t token,
-                    uint32_t tokens)
-{
-    uint32_t row = begin;
-    switch (tokens) {
-    case 1:
-        for (; row < end; row++) {
-            tile(m, f, row, token, 1, 1);
-        }
-        break;
-    case 2:
-        for (; row + 2 <= end; row += 2) {
-            tile(m, f, row, token, 2, 2);
-        }
-        if (row < end) {
-            tile(m, f, row, token, 1, 2);
-        }
-        break;
-    default:
-        for (; row + 2 <= end; row += 2) {
-            tile(m, f, row, token, 2, 3);
-        }
-        if (row < end) {
-            tile(m, f, row, token, 1, 3);
-        }
-        break;
-    }
-}
-
-INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
-{
-    uint64_t row_bytes = (uint64_t)m->k * f.elem_bytes;
-    uint32_t block = row_bytes == 0 ? 0 : (uint32_t)(BLOCK_BYTES / row_bytes) / TILE_ROWS * TILE_ROWS;
-    block = block < TILE_ROWS ? TILE_ROWS : block;
-    for (uint32_t begin = row_begin; begin < row_end;) {
-        uint32_t end = row_end - begin < block ? row_end : begin + block;
-        for (uint32_t token = 0; token < m->tokens;) {
-            uint32_t left = m->tokens - token;
-            uint32_t tokens = left == 4 ? 2 : left < TILE_TOKENS ? left : TILE_TOKENS; /* 4 are 2 + 2, not 3 + 1 */
-            rows_of(m, f, begin, end, token, tokens);
-            token += tokens;
-        }
-        begin = end;
     }
 }
 

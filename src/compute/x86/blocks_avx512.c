@@ -4,11 +4,15 @@
 #include "compute/blocks.h"
 #include "compute/x86/avx512.h"
 
-enum { TILE_TOKENS = 6 };
+enum { TILE_ROWS = 4, TILE_TOKENS = 6, TILE_ROWS_ONE = PANEL_ROWS };
 
-INLINE void tile(const struct panel *panel, const unsigned char *x, uint64_t x_row_bytes, struct panel_lanes *lanes,
-                 uint32_t token, uint32_t row, int tile_rows, int tile_tokens)
+#include "compute/blocks_loop.h"
+
+INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
 {
+    const struct panel *panel = args.panel;
+    struct panel_lanes *lanes = args.lanes;
+    const uint64_t x_row_bytes = args.x_row_bytes;
     __m512 acc[TILE_TOKENS][PANEL_ROWS];
     UNROLLED(t, tile_tokens)
     {
@@ -17,7 +21,7 @@ INLINE void tile(const struct panel *panel, const unsigned char *x, uint64_t x_r
             acc[t][r] = _mm512_load_ps(lanes->lane[token + (uint32_t)t][row + (uint32_t)r]);
         }
     }
-    x += token * x_row_bytes;
+    const unsigned char *x = args.x + token * x_row_bytes;
     for (uint32_t i = 0; i < panel->values; i += LANES) {
         __m512 w[PANEL_ROWS];
         UNROLLED(r, tile_rows)
@@ -42,56 +46,5 @@ INLINE void tile(const struct panel *panel, const unsigned char *x, uint64_t x_r
     }
 }
 
-INLINE void tile_of(const struct panel *panel, const unsigned char *x, uint64_t x_row_bytes, struct panel_lanes *lanes,
-                    uint32_t token, uint32_t row, int rows, uint32_t tokens)
-{
-    switch (tokens) {
-    case 1:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 1);
-        break;
-    case 2:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 2);
-        break;
-    case 3:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 3);
-        break;
-    case 4:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 4);
-        break;
-    case 5:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 5);
-        break;
-    default:
-        tile(panel, x, x_row_bytes, lanes, token, row, rows, 6);
-        break;
-    }
-}
-
-static void multiply(const struct panel *panel, const unsigned char *x, uint64_t x_row_bytes, uint32_t tokens,
-                     struct panel_lanes *lanes)
-{
-    for (uint32_t token = 0; token < tokens;) {
-        uint32_t left = tokens - token;
-        uint32_t group = left <= TILE_TOKENS ? left : left < 2 * TILE_TOKENS ? (left + 1) / 2 : TILE_TOKENS;
-        if (panel->rows == PANEL_ROWS) {
-            tile_of(panel, x, x_row_bytes, lanes, token, 0, PANEL_ROWS, group);
-        } else {
-            for (uint32_t row = 0; row < panel->rows; row++) {
-                tile_of(panel, x, x_row_bytes, lanes, token, row, 1, group);
-            }
-        }
-        token += group;
-    }
-}
-
-static void product(enum dtype type, const struct matmul *m, uint32_t row_begin, uint32_t row_end)
-{
-    block_product(type, quant_row(type)->dequantise, multiply, m, row_begin, row_end);
-}
-
-#define MATMUL(TYPE, name)                                                                  \
-    void avx512_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
-    {                                                                                       \
-        product(DTYPE_##TYPE, m, row_begin, row_end);                                       \
-    }
+#define MATMUL(TYPE, name) BLOCK_MATMUL(avx512, name, TYPE)
 BLOCK_FORMATS(MATMUL)

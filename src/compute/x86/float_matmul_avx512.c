@@ -6,11 +6,7 @@
  */
 #include "compute/x86/avx512.h"
 
-enum {
-    TILE_ROWS = 4,
-    TILE_TOKENS = 6,
-    BLOCK_BYTES = 256 * 1024 /* weights that stay in the second-level cache while all tokens pass by */
-};
+enum { TILE_ROWS = 4, TILE_TOKENS = 6, TILE_ROWS_ONE = 1 };
 
 typedef __m512 load_fn(const unsigned char *p);
 typedef __m512 load_some_fn(const unsigned char *p, __mmask16 mask);
@@ -20,6 +16,8 @@ struct format {
     load_some_fn *load_some;
     uint32_t elem_bytes;
 };
+
+#include "compute/float_loop.h"
 
 INLINE void store_tile(const struct matmul *m, uint32_t row, uint32_t token, int tile_rows, __m512 acc[TILE_ROWS])
 {
@@ -40,8 +38,10 @@ INLINE void store_tile(const struct matmul *m, uint32_t row, uint32_t token, int
 }
 
 /* Rows [row, row + tile_rows) x tokens [token, token + tile_tokens). */
-INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
+INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
 {
+    const struct matmul *m = args.m;
+    const struct format f = args.f;
     const unsigned char *w[TILE_ROWS];
     const unsigned char *x[TILE_TOKENS];
     __m512 acc[TILE_TOKENS][TILE_ROWS];
@@ -106,60 +106,6 @@ INLINE void tile(const struct matmul *m, struct format f, uint32_t row, uint32_t
     UNROLLED(t, tile_tokens)
     {
         store_tile(m, row, token + (uint32_t)t, tile_rows, acc[t]);
-    }
-}
-
-INLINE void tile_of(const struct matmul *m, struct format f, uint32_t row, uint32_t token, int tile_rows,
-                    uint32_t tokens)
-{
-    switch (tokens) {
-    case 1:
-        tile(m, f, row, token, tile_rows, 1);
-        break;
-    case 2:
-        tile(m, f, row, token, tile_rows, 2);
-        break;
-    case 3:
-        tile(m, f, row, token, tile_rows, 3);
-        break;
-    case 4:
-        tile(m, f, row, token, tile_rows, 4);
-        break;
-    case 5:
-        tile(m, f, row, token, tile_rows, 5);
-        break;
-    default:
-        tile(m, f, row, token, tile_rows, 6);
-        break;
-    }
-}
-
-/* Tokens of the next tile when `left` remain: even shares, so that 8 are 4 + 4 and not 6 + 2. */
-INLINE uint32_t group_of(uint32_t left)
-{
-    uint32_t groups = (left + TILE_TOKENS - 1) / TILE_TOKENS;
-    return (left + groups - 1) / groups;
-}
-
-INLINE void product(const struct matmul *m, struct format f, uint32_t row_begin, uint32_t row_end)
-{
-    uint64_t row_bytes = (uint64_t)m->k * f.elem_bytes;
-    uint32_t block = row_bytes == 0 ? 0 : (uint32_t)(BLOCK_BYTES / row_bytes) / TILE_ROWS * TILE_ROWS;
-    block = block < TILE_ROWS ? TILE_ROWS : block;
-    for (uint32_t begin = row_begin; begin < row_end;) {
-        uint32_t end = row_end - begin < block ? row_end : begin + block;
-        for (uint32_t token = 0; token < m->tokens;) {
-            uint32_t tokens = group_of(m->tokens - token);
-            uint32_t row = begin;
-            for (; tokens > 1 && row + TILE_ROWS <= end; row += TILE_ROWS) {
-                tile_of(m, f, row, token, TILE_ROWS, tokens);
-            }
-            for (; row < end; row++) {
-                tile_of(m, f, row, token, 1, tokens);
-            }
-            token += tokens;
-        }
-        begin = end;
     }
 }
 
