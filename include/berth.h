@@ -613,6 +613,75 @@ typedef struct berth_admission_result {
 BERTH_API berth_status berth_fit_admit(berth_admission policy, double prompt_tokens, double max_tokens,
                                        double max_safe_context, berth_admission_result *out, berth_error *err);
 
+/* ---- speed ------------------------------------------------------------------------------------------
+ *
+ * How fast a token is decoded and a prompt is read: bytes over bandwidth, multiply-adds over kernel rate, a fixed cost
+ * of each layer, and what streams from disk. Pure functions; docs/models.md has the law and what it was fitted to. */
+
+/* What a token takes. */
+typedef struct berth_speed_work {
+    size_t struct_size;
+    double trunk_bytes;    /* weights every token reads; neither experts nor an embedding table that is looked up */
+    double expert_bytes;   /* of the routed experts that one token selects */
+    double experts_bytes;  /* of all routed experts */
+    double state_bytes;    /* recurrent state: read whatever the context */
+    double kv_token_bytes; /* cache of one token of context, read again by every later one */
+    double macs;           /* multiply-adds; 0: unknown */
+    double kv_token_macs;  /* and more of them for each token of context */
+    uint32_t layers, moe_layers, experts, top_k;
+} berth_speed_work;
+#define BERTH_SPEED_WORK_INIT ((berth_speed_work){.struct_size = sizeof(berth_speed_work)})
+
+/* A machine. A rate of 0 is unknown. */
+typedef struct berth_speed_machine {
+    size_t struct_size;
+    double memory_bytes_per_s;
+    double read_bytes_per_s;
+    double macs_per_s, prefill_macs_per_s; /* one token at a time, many at a time */
+    double efficiency;                     /* share of the bandwidth that weights reach */
+    double layer_s, moe_layer_s;           /* fixed cost of a dense layer and of one with experts */
+    double overlap;                        /* how much of reading hides behind computing, 0 to 1 */
+    double margin;                         /* the range: from rate / (1 + margin) to rate * (1 + margin) */
+} berth_speed_machine;
+#define BERTH_SPEED_MACHINE_INIT ((berth_speed_machine){.struct_size = sizeof(berth_speed_machine)})
+
+typedef enum berth_speed_class {
+    BERTH_SPEED_MEASURED = 0, /* this processor, at rates that were measured on it */
+    BERTH_SPEED_CPU,          /* a processor at the peak rate of its memory */
+    BERTH_SPEED_UNIFIED,      /* Apple and the like, at peak rate */
+    BERTH_SPEED_SHARED,       /* graphics that share a processor's memory (GB10, Strix Halo), at peak rate */
+    BERTH_SPEED_GPU           /* graphics memory, at peak rate */
+} berth_speed_class;
+/* Efficiency, layer costs, overlap and margin of a class; rates are left alone. */
+BERTH_API void berth_speed_machine_class(berth_speed_class kind, berth_speed_machine *machine);
+
+/* Expected hit rate of an expert cache, with its range. */
+typedef struct berth_speed_hit {
+    double rate, low, high;
+} berth_speed_hit;
+/* Of a cache that holds `slots_share` of all experts, when routing is as skewed as `skew` says: 1 is uniform (the rate
+ * is the share), towards 0 few experts do everything. skew 0: as in published routes, with a wide range. */
+BERTH_API berth_speed_hit berth_speed_hit_of(double slots_share, double skew);
+/* The skew that gives `rate` at `slots_share`; 0: they do not say (nothing or everything held, no hit or no miss). */
+BERTH_API double berth_speed_skew(double slots_share, double rate);
+
+typedef struct berth_speed {
+    size_t struct_size;
+    double tokens_per_s, low, high; /* 0: unknown */
+    double memory_s, compute_s, layers_s, disk_s;
+    const char *binding; /* "memory", "compute", "layers", "disk"; "unknown". Static storage */
+} berth_speed;
+#define BERTH_SPEED_INIT ((berth_speed){.struct_size = sizeof(berth_speed)})
+
+/* One token at a position. hit NULL: every expert is in memory. Unknown rates that would matter make it unknown. */
+BERTH_API berth_status berth_speed_decode(const berth_speed_work *work, const berth_speed_machine *machine,
+                                          double context_tokens, const berth_speed_hit *hit, berth_speed *out,
+                                          berth_error *err);
+/* A prompt, in chunks, by a cache that holds `slots_share` of all experts: tokens a second over all of it. */
+BERTH_API berth_status berth_speed_prefill(const berth_speed_work *work, const berth_speed_machine *machine,
+                                           double prompt_tokens, double chunk_tokens, double slots_share,
+                                           berth_speed *out, berth_error *err);
+
 /* ---- identity of a model ---------------------------------------------------------------------------- */
 
 enum { BERTH_FINGERPRINT_BYTES = 17, BERTH_SHA256_TEXT_BYTES = 65 }; /* with the NUL */

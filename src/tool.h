@@ -60,6 +60,9 @@ typedef struct tool_summary {
     /* Zero unless the family is known. */
     uint32_t layers, hidden, heads, kv_heads, head_dim, vocab, ctx_max_tokens;
     uint32_t moe_layers, experts, top_k, expert_ffn, shared_ffn, ffn, sliding_window;
+    uint64_t lookup_bytes; /* an embedding table that is looked up by row, not multiplied */
+    double token_macs;     /* multiply-adds of one token, attention's own left out */
+    char fingerprint[17];  /* of names, types and shapes of all tensors, and of the model's name */
 } tool_summary;
 
 /* Reads headers only. *out must be closed. */
@@ -122,6 +125,8 @@ typedef struct tool_rates {
 } tool_rates;
 
 typedef struct tool_measure {
+    bool plain_file;              /* the path is any file: reads alone say something about it */
+    const char *dtype;            /* kernels of this type; NULL: the model's main weight type, or Q8_0 */
     uint32_t threads, io_threads; /* 0: as for a model */
     berth_isa isa;
     const char *io_engine;
@@ -131,8 +136,29 @@ typedef struct tool_measure {
     uint32_t milliseconds;     /* about, in all; 0: 100 */
 } tool_measure;
 
-/* Takes and gives back its own memory. */
+/* Takes and gives back its own memory. path NULL: no reads are measured. */
 berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err);
+
+/* What this machine is. */
+typedef struct tool_machine {
+    char cpu[128];    /* as the system names it; "" when it does not */
+    char kernel[128]; /* "Linux 6.1.0" */
+    uint64_t ram_bytes;
+    uint32_t cpus;        /* that this process may use */
+    uint32_t cpus_online; /* of the machine */
+} tool_machine;
+berth_status tool_machine_read(tool_machine *out, berth_error *err);
+
+/* MemAvailable, then every memory cgroup level that has a limit. */
+typedef void tool_memory_level_fn(void *user, const char *name, uint64_t limit_bytes, uint64_t available_bytes);
+berth_status tool_memory_levels(tool_memory_level_fn *fn, void *user, berth_error *err);
+
+/* The file system that a file or directory lies on. */
+typedef struct tool_volume {
+    uint64_t device;
+    char source[128], type[32], mount[256];
+} tool_volume;
+berth_status tool_volume_of(const char *path, tool_volume *out, berth_error *err);
 
 /* ---- the documents' memory contract ------------------------------------------------------------------ */
 

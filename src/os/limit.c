@@ -223,13 +223,18 @@ static berth_status read_keys(struct lines *lines, const char *path, struct key 
 struct walk {
     const char *root;
     struct os_memory_limit *out;
+    os_memory_level_fn *fn; /* NULL: nobody listens */
+    void *user;
     berth_error *err;
     struct lines lines; /* one open file at a time, except mountinfo */
     char path[PATH_MAX_BYTES];
 };
 
-static void consider(struct walk *walk, uint64_t available, const char *name)
+static void consider(struct walk *walk, uint64_t limit, uint64_t available, const char *name)
 {
+    if (walk->fn != NULL) {
+        walk->fn(walk->user, name, limit, available);
+    }
     if (available >= walk->out->available_bytes) {
         return;
     }
@@ -248,7 +253,7 @@ static berth_status walk_meminfo(struct walk *walk)
     }
     TRY(read_keys(&walk->lines, walk->path, keys, sizeof keys / sizeof keys[0], 1024, &present, walk->err));
     if (present && keys[0].present) {
-        consider(walk, keys[0].value, "MemAvailable");
+        consider(walk, keys[0].value, keys[0].value, "MemAvailable");
         return BERTH_OK;
     }
     if (!present || !keys[1].present) {
@@ -261,7 +266,7 @@ static berth_status walk_meminfo(struct walk *walk)
     if (u64_add_overflows(keys[1].value, keys[2].value, &sum) || u64_add_overflows(sum, keys[3].value / 2, &sum)) {
         return fail(walk->err, BERTH_ERR_FORMAT, walk->path, "wanted sizes under 16 EiB", "more");
     }
-    consider(walk, sum, "MemFree");
+    consider(walk, sum, sum, "MemFree");
     return BERTH_OK;
 }
 
@@ -340,7 +345,7 @@ static berth_status walk_level(struct walk *walk, const char *group, bool v2)
     if (!path_join(name, group, level.limit_file, "")) {
         return fail_long(walk->err, group);
     }
-    consider(walk, level.limit > held ? level.limit - held : 0, name);
+    consider(walk, level.limit, level.limit > held ? level.limit - held : 0, name);
     return BERTH_OK;
 }
 
@@ -545,8 +550,14 @@ static berth_status walk_mounts(struct walk *walk)
 
 berth_status os_memory_limit(const char *root, struct os_memory_limit *out, berth_error *err)
 {
+    return os_memory_levels(root, NULL, NULL, out, err);
+}
+
+berth_status os_memory_levels(const char *root, os_memory_level_fn *fn, void *user, struct os_memory_limit *out,
+                              berth_error *err)
+{
     struct os_memory_limit result = {.available_bytes = UINT64_MAX};
-    struct walk walk = {.root = root == NULL ? "" : root, .out = &result, .err = err};
+    struct walk walk = {.root = root == NULL ? "" : root, .out = &result, .fn = fn, .user = user, .err = err};
     TRY(walk_meminfo(&walk));
     TRY(walk_mounts(&walk));
     *out = result;

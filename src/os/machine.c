@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { TEXT_MAX = 4096 };
@@ -89,4 +92,79 @@ bool os_processor_name(const char *root, char *name, size_t cap)
     memcpy(name, at, length);
     name[length] = '\0';
     return true;
+}
+
+void os_kernel_name(char *name, size_t cap)
+{
+    struct utsname system;
+    if (uname(&system) != 0) {
+        snprintf(name, cap, "unknown");
+        return;
+    }
+    snprintf(name, cap, "%s %s", system.sysname, system.release);
+}
+
+/* ---- volumes ---- */
+
+/* Copies field `index` (counted from 0, blanks between) of a line; false: there is none, or it is too long. */
+static bool field_of(const char *line, int index, char *out, size_t cap)
+{
+    for (; index > 0; index--) {
+        line += strcspn(line, " ");
+        line += strspn(line, " ");
+    }
+    size_t bytes = strcspn(line, " ");
+    if (bytes == 0 || bytes >= cap) {
+        return false;
+    }
+    memcpy(out, line, bytes);
+    out[bytes] = '\0';
+    return true;
+}
+
+/* One line of mountinfo: "36 35 98:0 /root /point options [tags] - type source options". */
+static bool volume_line(const char *line, const char *wanted, struct os_volume *out)
+{
+    char device[32];
+    const char *tail = strstr(line, " - ");
+    return tail != NULL && field_of(line, 2, device, sizeof device) && strcmp(device, wanted) == 0 &&
+           field_of(line, 4, out->mount, sizeof out->mount) && field_of(tail + 3, 0, out->type, sizeof out->type) &&
+           field_of(tail + 3, 1, out->source, sizeof out->source);
+}
+
+berth_status os_volume_of(const char *root, const char *path, struct os_volume *out, berth_error *err)
+{
+    struct stat info;
+    *out = (struct os_volume){0};
+    if (stat(path, &info) != 0) {
+        berth_status status = errno == ENOENT ? BERTH_ERR_NOT_FOUND : BERTH_ERR_IO;
+        error_set(err, status, "cannot be looked at: %s", strerror(errno));
+        error_at_path(err, path);
+        return status;
+    }
+    out->device = (uint64_t)info.st_dev;
+    char wanted[32];
+    char whole[1024];
+    snprintf(wanted, sizeof wanted, "%u:%u", major(info.st_dev), minor(info.st_dev));
+    snprintf(whole, sizeof whole, "%s/proc/self/mountinfo", root);
+    int fd = open(whole, O_RDONLY | O_CLOEXEC);
+    char text[TEXT_MAX];
+    size_t held = 0;
+    bool found = false;
+    for (ssize_t got; fd >= 0 && !found && (got = read(fd, text + held, sizeof text - 1 - held)) > 0;) {
+        held += (size_t)got;
+        text[held] = '\0';
+        char *line = text;
+        for (char *end; !found && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            found = volume_line(line, wanted, out);
+        }
+        held = (size_t)(text + held - line);
+        held = held < sizeof text / 2 ? held : 0; /* an absurdly long line is skipped */
+        memmove(text, line, held);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return BERTH_OK;
 }

@@ -50,4 +50,10 @@ struct os_memory_limit {
 };
 berth_status os_memory_limit(const char *root, struct os_memory_limit *out, berth_error *err);
 
+/* Every limit that the walk above meets: MemAvailable first, then each cgroup level that has one, from the process's
+ * group up. `name` is borrowed. */
+typedef void os_memory_level_fn(void *user, const char *name, uint64_t limit_bytes, uint64_t available_bytes);
+berth_status os_memory_levels(const char *root, os_memory_level_fn *fn, void *user, struct os_memory_limit *out,
+                              berth_error *err);
+
 #endif

@@ -131,6 +131,38 @@ static void sort_dtypes(tool_summary *out)
     }
 }
 
+/* Names a model for calibration; keeps no secret. */
+static void fingerprint(const struct checkpoint *checkpoint, char text[17])
+{
+    uint64_t hash = hash_bytes(HASH_SEED, checkpoint->name, strlen(checkpoint->name));
+    for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
+        const struct tensor *tensor = &checkpoint->tensors.items[i];
+        uint32_t dtype = (uint32_t)tensor->dtype;
+        hash = hash_bytes(hash, tensor->name.ptr, tensor->name.bytes);
+        hash = hash_bytes(hash, &dtype, sizeof dtype);
+        hash = hash_bytes(hash, tensor->dims, tensor->dims_count * sizeof tensor->dims[0]);
+    }
+    snprintf(text, 17, "%016" PRIx64, hash);
+}
+
+/* What a token multiplies by: every matrix once, of the experts those it selects. */
+static void count_work(const tool_checkpoint *tool, tool_summary *out)
+{
+    const struct hparams *h = &tool->hparams;
+    const struct tensor_dir *dir = &tool->checkpoint.tensors;
+    double lookup = 0;
+    for (uint32_t i = 0; i < dir->count && !h->tied_embeddings; i++) {
+        const struct tensor *tensor = &dir->items[i];
+        if (str_is(tensor->name, "token_embd.weight") || str_is(tensor->name, "model.embed_tokens.weight")) {
+            out->lookup_bytes = tensor->bytes;
+            lookup = (double)tensor_elems(tensor);
+        }
+    }
+    double expert = 3.0 * h->hidden * h->expert_ffn;
+    double idle = (double)h->moe_layers * (h->experts - h->top_k) * expert;
+    out->token_macs = (double)out->parameters - lookup - idle;
+}
+
 void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
 {
     const struct checkpoint *checkpoint = &tool->checkpoint;
@@ -155,6 +187,7 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
         count_dtype(out, tensor);
     }
     sort_dtypes(out);
+    fingerprint(checkpoint, out->fingerprint);
     if (tool->family == NULL) {
         snprintf(out->family_problem, sizeof out->family_problem, "%s", tool->problem.message);
         return;
@@ -175,6 +208,7 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
     out->shared_ffn = h->shared_ffn;
     out->ffn = h->ffn;
     out->sliding_window = h->sliding_window;
+    count_work(tool, out);
 }
 
 void tool_each_tensor(const tool_checkpoint *tool, tool_tensor_fn *fn, void *user)

@@ -314,7 +314,10 @@ static void choose(struct bench *b, const struct checkpoint *checkpoint)
     uint64_t memory = c->memory_bytes < most ? c->memory_bytes : most;
     b->memory_bytes = memory / MEMORY_PIECE * MEMORY_PIECE;
     b->kernels = kernels_select(c->isa);
-    b->dtype = main_dtype(checkpoint);
+    b->dtype = c->dtype != NULL                ? quant_from_name(str_from(c->dtype))
+               : checkpoint->tensors.count > 0 ? main_dtype(checkpoint)
+                                               : DTYPE_Q8_0;
+    b->dtype = b->dtype < DTYPE_COUNT ? b->dtype : DTYPE_Q8_0;
     if (!quant_row_bytes(b->dtype, KERNEL_K, &b->weight_row_bytes)) {
         b->weight_row_bytes = 0;
         b->kernels = NULL;
@@ -331,7 +334,7 @@ static berth_status bench_run(struct bench *b, const struct checkpoint *checkpoi
         status = io_start(b->io, err);
     }
     if (status == BERTH_OK) {
-        status = measure_reads(b, checkpoint, err);
+        status = checkpoint->files_count > 0 ? measure_reads(b, checkpoint, err) : BERTH_OK;
         measure_memory(b);
         measure_kernels(b);
         b->rates->direct_io = checkpoint->files_count > 0 && checkpoint->files[0].direct;
@@ -382,10 +385,33 @@ static berth_status with_checkpoint(const struct checkpoint *checkpoint, const t
     return status;
 }
 
+/* Without a model: one file of any kind, or none. */
+static berth_status with_file(const char *path, const tool_measure *config, tool_rates *out, berth_error *err)
+{
+    struct os_file file = {.fd = -1};
+    struct checkpoint checkpoint;
+    memset(&checkpoint, 0, sizeof checkpoint);
+    if (path != NULL) {
+        bool direct = true;
+        TRY(io_engine_direct(config->io_engine, &direct, err));
+        TRY(os_file_open(&file, path, direct, NULL, err));
+        checkpoint.files = &file;
+        checkpoint.files_count = 1;
+    }
+    berth_status status = with_checkpoint(&checkpoint, config, out, err);
+    if (path != NULL) {
+        os_file_close(&file);
+    }
+    return status;
+}
+
 berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err)
 {
     void *region;
     *out = (tool_rates){0};
+    if (path == NULL || config->plain_file) {
+        return with_file(path, config, out, err);
+    }
     TRY(os_reserve(NULL, HEADER_BYTES, false, &region, err));
     struct arena arena;
     arena_carve(&arena, region, HEADER_BYTES);
