@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/keep.h"
 #include "cli/verbs.h"
 #include "common/generate.h"
 #include "common/host.h"
@@ -70,6 +71,10 @@ static const struct arg_option prompt_rows[] = {
 
 static const struct arg_option output_rows[] = {
     {.name = "json", .type = ARG_FLAG, .offset = AT(json), .help = "print one JSON object at the end, no text before"},
+    {.name = "no-store",
+     .type = ARG_FLAG,
+     .offset = AT(model.no_store),
+     .help = "do not keep this run's figures (berth runs)"},
 };
 
 static const struct arg_group groups[] = {
@@ -77,7 +82,7 @@ static const struct arg_group groups[] = {
     {"Sampling (default: greedy)", sample_option_rows, SAMPLE_OPTIONS, AT(sample)},
     {"Memory", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
-    {"Output", output_rows, 1, 0},
+    {"Output", output_rows, 2, 0},
     {NULL, talk_option_rows, TALK_OPTIONS, AT(model)},
 };
 
@@ -420,6 +425,9 @@ static int run_verb(int argc, char **argv)
             run_report_refused(&run.engine, stdout);
         }
         engine_close(&run.engine);
+        if (run.report.engine != NULL) { /* it got as far as a report */
+            keep_run(&run.report, &run.options.model, "run");
+        }
     }
     free(run.given.ids);
     free(run.typed);

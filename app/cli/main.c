@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 #include "common/host.h"
 #include "common/report.h"
+#include "store/find.h"
 #include "tool.h"
 
 static const char *summary_of(const struct verb_entry *entry)
@@ -126,9 +127,17 @@ static int version(void)
     return EXIT_OK;
 }
 
+/* One MODEL a command line; what it was resolved to lives as long as the program. */
+static int resolve_model(const char *verb, const char **path)
+{
+    static char found[HOST_PATH_MAX];
+    return models_resolve(verb, path, found, sizeof found, &report_looked_up);
+}
+
 int main(int argc, char **argv)
 {
     host_start();
+    report_resolve_model = resolve_model;
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;

@@ -108,7 +108,7 @@ const struct arg_option talk_option_rows[TALK_OPTIONS] = {
 };
 
 /* Heap bookkeeping, stdio buffers, the program's own small objects. */
-enum { BASE_BYTES = 512 * 1024, TEXT_MIN_BYTES = 64 * 1024, CTX_DEFAULT = 4096 };
+enum { BASE_BYTES = 512 * 1024, LOOKUP_BYTES = 512 * 1024, TEXT_MIN_BYTES = 64 * 1024, CTX_DEFAULT = 4096 };
 enum { MEASURE_MAX_BYTES = 128 << 20 };
 /* No prompt has longer tokens on average; refuses what cannot fit before anything is reserved for it. */
 enum { TOKEN_BYTES_MOST = 256 };
@@ -129,8 +129,8 @@ static uint64_t own_bytes(uint32_t ctx_tokens, uint32_t vocab, uint64_t text_byt
     sampler.min_p = 0.1f;
     sampler.repeat_penalty = 1.1f;
     sampler.penalty_last = ctx_tokens;
-    return BASE_BYTES + 2 * text_bytes + (uint64_t)ctx_tokens * 2 * sizeof(int32_t) +
-           berth_sampler_bytes(vocab, &sampler);
+    return BASE_BYTES + (report_looked_up ? (uint64_t)LOOKUP_BYTES : 0) + 2 * text_bytes +
+           (uint64_t)ctx_tokens * 2 * sizeof(int32_t) + berth_sampler_bytes(vocab, &sampler);
 }
 
 static const char *isa_name(int isa)

@@ -23,7 +23,7 @@ struct model_options {
     int ledger; /* berth_ledger_use */
     const char *ledger_path, *pins, *record_routes;
     uint64_t ledger_half_life;
-    bool quiet, verbose;
+    bool quiet, verbose, no_store;
 };
 
 /* --budget --ctx --chunk --kv: what a plan depends on; then --threads --io-threads --isa --io --policy and what is kept

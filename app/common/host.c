@@ -339,13 +339,55 @@ void host_read_peak(struct host_peak *out)
 
 bool host_state_dir(char *path, size_t cap)
 {
+    const char *own = getenv("BERTH_HOME");
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     int bytes = -1;
-    if (state != NULL && state[0] == '/') {
+    if (own != NULL && own[0] == '/') {
+        bytes = snprintf(path, cap, "%s", own);
+    } else if (state != NULL && state[0] == '/') {
         bytes = snprintf(path, cap, "%s/berth", state);
     } else if (home != NULL && home[0] == '/') {
         bytes = snprintf(path, cap, "%s/.local/state/berth", home);
     }
     return bytes > 0 && (size_t)bytes < cap;
+}
+
+bool host_make_directory(const char *path)
+{
+    char part[HOST_PATH_MAX];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part) {
+        return false;
+    }
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] == '/' || path[i] == '\0') {
+            memcpy(part, path, i);
+            part[i] = '\0';
+            if (mkdir(part, 0700) != 0 && errno != EEXIST) {
+                return false;
+            }
+        }
+    }
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool host_make_private_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+void host_drop_cache(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
+    }
 }

@@ -27,10 +27,17 @@ uint64_t host_seed(void);   /* differs from run to run */
 /* A directory, or a file that exists; 0 bytes for directories. */
 bool host_file_size(const char *path, uint64_t *bytes);
 
-/* Where this user's programs keep state: $XDG_STATE_HOME/berth, else $HOME/.local/state/berth. False: neither is set.
- */
+/* Where this user's state lies: $BERTH_HOME, else $XDG_STATE_HOME/berth, else $HOME/.local/state/berth. False: none of
+ * them is set. */
 enum { HOST_PATH_MAX = 512 };
 bool host_state_dir(char *path, size_t cap);
+
+/* A directory and its parents, for this user alone. */
+bool host_make_directory(const char *path);
+/* A file that only this user may read, empty when it is new. */
+bool host_make_private_file(const char *path);
+/* Drops a file's pages from the page cache, where they would count as our memory. */
+void host_drop_cache(const char *path);
 
 /* Removes a plain file; devices, pipes and links are left alone. */
 void host_remove_file(const char *path);

@@ -58,12 +58,28 @@ void report_help(const struct arg_spec *spec, FILE *out)
     }
 }
 
+int (*report_resolve_model)(const char *verb, const char **path);
+bool report_looked_up;
+
+static int resolve_models(const struct arg_spec *spec, void *target)
+{
+    int code = EXIT_OK;
+    for (size_t i = 0; i < spec->positionals_count && code == EXIT_OK && report_resolve_model != NULL; i++) {
+        const char **path = (const char **)(void *)((char *)target + spec->positionals[i].offset);
+        if (strcmp(spec->positionals[i].name, "MODEL") == 0 && *path != NULL) {
+            code = report_resolve_model(spec->verb, path);
+        }
+    }
+    return code;
+}
+
 bool report_args(const struct arg_spec *spec, int argc, char **argv, void *target, int *code)
 {
     char problem[ARGS_PROBLEM_MAX];
     switch (args_parse(spec, argc, argv, target, problem)) {
     case ARGS_OK:
-        return true;
+        *code = resolve_models(spec, target);
+        return *code == EXIT_OK;
     case ARGS_HELP:
         report_help(spec, stdout);
         *code = report_flush(spec->verb, EXIT_OK);

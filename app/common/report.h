@@ -10,7 +10,13 @@
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_FIT = 3, EXIT_INTERRUPTED = 130 };
 
-/* Parses a verb's command line. True: go on. False: help or a usage error was printed and *code is the exit code. */
+/* Set once by main(): turns what was given for MODEL into a path (app/store/find.h); the exit code. */
+extern int (*report_resolve_model)(const char *verb, const char **path);
+/* The resolver looked a name up: what it loaded stays in memory. */
+extern bool report_looked_up;
+
+/* Parses a verb's command line; a positional MODEL is resolved. True: go on. False: help or a usage error was printed
+ * and *code is the exit code. */
 bool report_args(const struct arg_spec *spec, int argc, char **argv, void *target, int *code);
 
 /* "berth VERB: PROBLEM" and where to look; returns EXIT_USAGE. */

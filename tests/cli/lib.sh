@@ -8,6 +8,12 @@ json_get=$2
 root=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# Nothing of the user's is read or written.
+HOME=$work/home
+BERTH_HOME=$work/state
+export HOME BERTH_HOME
+unset XDG_STATE_HOME XDG_CACHE_HOME HF_HOME HF_HUB_CACHE OLLAMA_MODELS LLAMA_CACHE
+mkdir -p "$HOME"
 checks=0
 failures=0
 golden=$root/tests/golden

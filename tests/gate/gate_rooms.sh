@@ -6,7 +6,7 @@ check="$root/tools/check-rooms"
 tree=$work/tree
 plant() { # plant FILE LINE
     rm -rf "$tree"
-    mkdir -p "$tree/src/base" "$tree/src/os" "$tree/src/quant" "$tree/app/cli" "$tree/app/server" "$tree/tests/unit" "$tree/include"
+    mkdir -p "$tree/src/base" "$tree/src/os" "$tree/src/quant" "$tree/app/cli" "$tree/app/common" "$tree/app/server" "$tree/tests/unit" "$tree/include"
     printf 'base: api\nos: base\nquant: base\nsession: base os quant\n' >"$tree/src/ROOMS"
     printf '#include <stdint.h>\n' >"$tree/include/berth.h"
     printf '#include "berth.h"\n' >"$tree/src/base/str.h"
@@ -34,6 +34,10 @@ plant src/quant/quant.h '#include QUANT_TABLE'
 catches 'include by macro' "$check" "$tree"
 plant app/cli/main.c '#include "quant/quant.h"'
 catches 'app/ may not include quant/quant.h' "$check" "$tree"
+plant app/common/report.c '#include "store/store.h"'
+catches 'app/ may not include store/store.h' "$check" "$tree"
+plant app/cli/main.c '#include "store/store.h"'
+passes "$check" "$tree"
 plant app/cli/main.c '#include "server/http.h"'
 catches 'app/ may not include server/http.h' "$check" "$tree"
 plant include/berth.h '#include "base/str.h"'

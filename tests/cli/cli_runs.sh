@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+# runs and bench machine: what a run keeps, calibration, --no-store, two processes at once, rates that are kept.
+. "$(dirname "$0")/lib.sh"
+model=$root/models/pocket-moe-q8_0.gguf
+[ -r "$model" ] || skip 'the bundled model is not here'
+
+go runs
+want_code 0
+want_err 'no runs are kept yet'
+go run "$model" --ids 562,918,7285,262 -n 12 --no-store --quiet
+want_code 0
+go runs --json
+want_value runs.# 0
+
+go run "$model" --ids 562,918,7285,262 -n 12 --budget 30MiB --json
+want_code 0
+want_no_err
+go run "$model" --ids 562,918,7285,262 -n 12 --budget 1GiB --json
+want_code 0
+want_json
+plan=$(value plan.plan_bytes)
+go runs --json
+want_code 0
+want_json
+want_value runs.# 2
+want_value runs.0.kind run
+want_value runs.0.model pocket
+want_value runs.0.path "$model"
+want_value runs.0.peak_bytes.predicted "$plan"
+want_value runs.0.resident true
+want_value runs.0.this_machine true
+want_value runs.0.tokens 12
+want_value runs.1.budget_bytes 31457280
+want_value runs.1.resident false
+want_value runs.1.ctx 1024
+want_value runs.1.policy next-use
+checks=$((checks + 1))
+[ "$(value runs.1.peak_bytes.measured)" -le 31457280 ] || fail 'the peak is over the budget'
+basis=$(value runs.0.basis)
+checks=$((checks + 1))
+case $basis in *'1 run of this model'* | *'1 run of other models'*) ;; *) fail "basis of the second run: $basis" ;; esac
+go runs
+want_out 'pocket'
+want_out 'tok/s'
+go runs pock --last 1 --json
+want_value runs.# 1
+go runs nothing-such
+want_err 'no runs are kept of such a model'
+
+# Two processes at once lose nothing.
+"$berth" run "$model" --ids 1,2,3 -n 8 --quiet >/dev/null 2>&1 &
+first=$!
+go run "$model" --ids 1,2,3 -n 8 --quiet
+wait "$first"
+go runs --json
+want_value runs.# 4
+
+# Too small to hold SQLite afterwards: the plan comes first.
+go run "$golden/qwen3-moe" --ids 1,2,3 -n 8 --quiet
+want_code 0
+go runs --json
+want_value runs.# 4
+
+# The machine: measured once, kept, measured again when asked.
+go bench machine "$model" --json
+want_code 0
+want_json
+want_value measured_now true
+want_value kernels.# 4
+want_value disks.# 1
+want_value limits.0.name MemAvailable
+rate=$(value memory_bytes_per_s_all)
+checks=$((checks + 1))
+case $rate in 0 | '') fail 'no memory rate' ;; esac
+go bench machine --json
+want_value measured_now false
+want_value memory_bytes_per_s_all "$rate"
+go bench machine
+want_out 'processor'
+want_out '--again repeats it'
+go bench machine "$work/absent"
+want_code 1
+go bench machine --again --json
+want_code 0
+want_value measured_now true
+checks=$((checks + 1))
+[ -z "$(find "$BERTH_HOME" -name '.berth-bench*')" ] || fail 'the sample file was left behind'
+checks=$((checks + 1))
+case $(stat -c %a "$BERTH_HOME/berth.db") in 600) ;; *) fail 'others may read the store' ;; esac
+finish
