@@ -348,19 +348,19 @@ static dots_fn *dots_of(const struct unit_format *f)
 
 /* ---- the formats ---- */
 
-#define PRODUCT(TYPE, name)                                                                          \
-    static void unpack_##name(struct wide *s, uint32_t unit)                                         \
-    {                                                                                                \
-        wide_unit(&unit_##name, quants_##name, s, unit);                                             \
-    }                                                                                                \
-    void avx2_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)            \
-    {                                                                                                \
-        if (m->tokens > 1) {                                                                         \
-            wide_product(&unit_##name, unpack_##name, dots_of(&unit_##name), m, row_begin, row_end); \
-            return;                                                                                  \
-        }                                                                                            \
-        for (uint32_t row = row_begin; row < row_end; row++) {                                       \
-            row_of_units(&unit_##name, quants_##name, m, row);                                       \
-        }                                                                                            \
+#define PRODUCT(TYPE, name)                                                                                     \
+    static void unpack_##name(struct wide *s, uint32_t unit)                                                    \
+    {                                                                                                           \
+        wide_unit(&unit_##name, quants_##name, s, unit);                                                        \
+    }                                                                                                           \
+    static void narrow_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                     \
+    {                                                                                                           \
+        for (uint32_t row = row_begin; row < row_end; row++) {                                                  \
+            row_of_units(&unit_##name, quants_##name, m, row);                                                  \
+        }                                                                                                       \
+    }                                                                                                           \
+    void avx2_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                       \
+    {                                                                                                           \
+        unit_product(&unit_##name, unpack_##name, dots_of(&unit_##name), narrow_##name, m, row_begin, row_end); \
     }
 UNIT_FORMATS(PRODUCT)

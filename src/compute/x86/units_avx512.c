@@ -477,24 +477,29 @@ static dots_fn *dots_of(const struct unit_format *f)
 
 /* ---- the formats ---- */
 
-#define PRODUCT(name, ONE_TOKEN)                                                                     \
-    static void unpack_##name(struct wide *s, uint32_t unit)                                         \
-    {                                                                                                \
-        wide_unit(&unit_##name, quants_##name, s, unit);                                             \
-    }                                                                                                \
-    void avx512_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)          \
-    {                                                                                                \
-        if (m->tokens > 1) {                                                                         \
-            wide_product(&unit_##name, unpack_##name, dots_of(&unit_##name), m, row_begin, row_end); \
-        } else {                                                                                     \
-            ONE_TOKEN                                                                                \
-        }                                                                                            \
+#define PRODUCT(name)                                                                                           \
+    static void unpack_##name(struct wide *s, uint32_t unit)                                                    \
+    {                                                                                                           \
+        wide_unit(&unit_##name, quants_##name, s, unit);                                                        \
+    }                                                                                                           \
+    void avx512_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                     \
+    {                                                                                                           \
+        unit_product(&unit_##name, unpack_##name, dots_of(&unit_##name), narrow_##name, m, row_begin, row_end); \
     }
-#define SMALL_PRODUCT(TYPE, name) \
-    PRODUCT(                      \
-        name,                     \
-        for (uint32_t row = row_begin; row < row_end; row++) { row_of_small(&unit_##name, quants_##name, m, row); })
-#define SUPER_PRODUCT(TYPE, name) PRODUCT(name, rows_of_super(&unit_##name, quants_##name, m, row_begin, row_end);)
+#define SMALL_PRODUCT(TYPE, name)                                                           \
+    static void narrow_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
+    {                                                                                       \
+        for (uint32_t row = row_begin; row < row_end; row++) {                              \
+            row_of_small(&unit_##name, quants_##name, m, row);                              \
+        }                                                                                   \
+    }                                                                                       \
+    PRODUCT(name)
+#define SUPER_PRODUCT(TYPE, name)                                                           \
+    static void narrow_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
+    {                                                                                       \
+        rows_of_super(&unit_##name, quants_##name, m, row_begin, row_end);                  \
+    }                                                                                       \
+    PRODUCT(name)
 
 SMALL_FORMATS(SMALL_PRODUCT)
 SUPER_FORMATS(SUPER_PRODUCT)

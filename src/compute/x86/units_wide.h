@@ -11,7 +11,7 @@
 
 #include "compute/units.h"
 
-enum { GROUP_TOKENS = 64, PIECE = 32, PIECES_MAX = UNIT_SUPER / PIECE };
+enum { GROUP_TOKENS = 64, NARROW_ROWS = 64, PIECE = 32, PIECES_MAX = UNIT_SUPER / PIECE };
 
 /* One unit of the rows, transposed, and the state of a group of tokens. */
 struct wide {
@@ -51,17 +51,20 @@ typedef void unpack_fn(struct wide *s, uint32_t unit);
 typedef uint32_t dots_fn(const struct matmul *m, struct wide *s, uint32_t unit, uint32_t token, uint32_t end,
                          uint32_t first);
 
-/* acc of lane number `visit` of the visiting order, complete, joins the tree. */
-static void wide_merge(struct wide *s, uint32_t visit, uint32_t tokens)
+/* acc of a lane, complete, joins the tree over 16 lanes. Lanes past the last unit are +0 and are left out: at height h
+ * a node is a lane modulo 16 >> h, its partner 8 >> h further. The caller adds the +0 in the end. */
+static void wide_merge(struct wide *s, uint32_t lane, uint32_t units, uint32_t tokens)
 {
-    uint32_t height = 0;
-    for (; (visit >> height & 1u) != 0; height++) {
-        for (uint32_t t = 0; t < tokens; t++) {
+    for (uint32_t height = 0; height < 4; height++) {
+        uint32_t step = 8u >> height;
+        uint32_t node = lane % (2 * step);
+        if (node < step && node + step < units) { /* the left side of a sum waits for the right one */
+            memcpy(s->waiting[height], s->acc, tokens * sizeof s->acc[0]);
+            return;
+        }
+        for (uint32_t t = 0; node >= step && t < tokens; t++) {
             s->acc[t] = wide_add(s->waiting[height][t], s->acc[t]);
         }
-    }
-    for (uint32_t t = 0; height < 4 && t < tokens; t++) {
-        s->waiting[height][t] = s->acc[t];
     }
 }
 
@@ -69,8 +72,7 @@ static void wide_merge(struct wide *s, uint32_t visit, uint32_t tokens)
 static void wide_tile(const struct unit_format *f, unpack_fn *unpack, dots_fn *dots, const struct matmul *m,
                       uint32_t row, uint32_t rows, uint32_t token, uint32_t tokens)
 {
-    /* The tree over 16 lanes, visited so that both sides of a sum come one after the other: depth n of `waiting` is
-     * the left side of a sum at height n. */
+    /* Lanes in such an order that both sides of a sum of the tree come one after the other. */
     static const uint8_t order[LANE_COUNT] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
     struct wide *s = m->scratch;
     uint32_t units = m->k / f->values;
@@ -80,6 +82,9 @@ static void wide_tile(const struct unit_format *f, unpack_fn *unpack, dots_fn *d
     /* The next rows, in address order: rows side by side are no stream that hardware would follow. */
     const char *ahead = (const char *)s->w[0] + WIDE_ROWS * m->w_row_bytes;
     for (uint32_t visit = 0; visit < LANE_COUNT; visit++) {
+        if (order[visit] >= units) {
+            continue;
+        }
         for (uint32_t t = 0; t < tokens; t++) {
             s->acc[t] = wide_zero();
         }
@@ -93,21 +98,37 @@ static void wide_tile(const struct unit_format *f, unpack_fn *unpack, dots_fn *d
                 t += dots(m, s, unit, token + t, token + tokens, t);
             }
         }
-        wide_merge(s, visit, tokens);
+        wide_merge(s, order[visit], units, tokens);
     }
     for (uint32_t t = 0; t < tokens; t++) {
-        wide_store(m->y + (token + t) * m->y_row_floats + row, rows, s->acc[t], m->bias != NULL ? m->bias + row : NULL);
+        wide_f sum = units < LANE_COUNT ? wide_add(s->acc[t], wide_zero()) : s->acc[t];
+        wide_store(m->y + (token + t) * m->y_row_floats + row, rows, sum, m->bias != NULL ? m->bias + row : NULL);
     }
 }
 
-static void wide_product(const struct unit_format *f, unpack_fn *unpack, dots_fn *dots, const struct matmul *m,
-                         uint32_t row_begin, uint32_t row_end)
+/* The one-token kernel of a format. */
+typedef void narrow_fn(const struct matmul *m, uint32_t row_begin, uint32_t row_end);
+
+static void unit_product(const struct unit_format *f, unpack_fn *unpack, dots_fn *dots, narrow_fn *narrow,
+                         const struct matmul *m, uint32_t row_begin, uint32_t row_end)
 {
+    /* Up to three tokens that would be a group of their own are cheaper one at a time. */
+    uint32_t rest = m->tokens % GROUP_TOKENS;
+    uint32_t wide = rest <= 3 ? m->tokens - rest : m->tokens;
     for (uint32_t row = row_begin; row < row_end; row += WIDE_ROWS) {
         uint32_t rows = row_end - row < WIDE_ROWS ? row_end - row : WIDE_ROWS;
-        for (uint32_t token = 0; token < m->tokens; token += GROUP_TOKENS) {
-            uint32_t left = m->tokens - token;
+        for (uint32_t token = 0; token < wide; token += GROUP_TOKENS) {
+            uint32_t left = wide - token;
             wide_tile(f, unpack, dots, m, row, rows, token, left < GROUP_TOKENS ? left : GROUP_TOKENS);
+        }
+    }
+    struct matmul one = *m;
+    one.tokens = 1;
+    for (uint32_t row = row_begin; wide < m->tokens && row < row_end; row += NARROW_ROWS) {
+        for (uint32_t token = wide; token < m->tokens; token++) { /* the rows stay in the cache meanwhile */
+            one.x = (const unsigned char *)m->x + token * m->x_row_bytes;
+            one.y = m->y + token * m->y_row_floats;
+            narrow(&one, row, row_end - row < NARROW_ROWS ? row_end : row + NARROW_ROWS);
         }
     }
 }
