@@ -35,6 +35,16 @@ enum { PANEL_ROWS = 4, PANEL_VALUES = 256, PANEL_TOKENS = 12 };
 #define BLOCK_DECLARE_AVX2(TYPE, name) matmul_fn avx2_matmul_##name;
 #define BLOCK_DECLARE_AVX512(TYPE, name) matmul_fn avx512_matmul_##name;
 #define BLOCK_DECLARE_NEON(TYPE, name) matmul_fn neon_matmul_##name;
+/* Formats with scales beside them (quant/packed.h): one function for all of them, told by the matrix. */
+#define PACKED_FORMATS(X) X(MLX2) X(MLX3) X(MLX4) X(MLX5) X(MLX6) X(MLX8) X(F8_E4M3) X(MXFP4_ROWS)
+#define PACKED_FUNCTIONS(isa)                                                                                \
+    matmul_fn isa##_matmul_MLX2, isa##_matmul_MLX3, isa##_matmul_MLX4, isa##_matmul_MLX5, isa##_matmul_MLX6, \
+        isa##_matmul_MLX8, isa##_matmul_F8_E4M3, isa##_matmul_MXFP4_ROWS
+PACKED_FUNCTIONS(ref);
+PACKED_FUNCTIONS(avx2);
+PACKED_FUNCTIONS(avx512);
+PACKED_FUNCTIONS(neon);
+
 BLOCK_FORMATS(BLOCK_DECLARE_REF)
 BLOCK_FORMATS(BLOCK_DECLARE_AVX2)
 BLOCK_FORMATS(BLOCK_DECLARE_AVX512)
@@ -89,6 +99,42 @@ INLINE void block_product(enum dtype type, dequantise_fn *dequantise, panel_mult
             uint32_t left = m->tokens - token;
             block_group(quant_row(type), dequantise, multiply, m, row, token, left < PANEL_TOKENS ? left : PANEL_TOKENS,
                         &panel);
+        }
+    }
+}
+
+INLINE void packed_group(enum dtype type, panel_multiply_fn *multiply, const struct matmul *m, uint32_t row,
+                         uint32_t token, uint32_t tokens, struct panel *panel)
+{
+    struct panel_lanes lanes;
+    memset(lanes.lane, 0, tokens * sizeof lanes.lane[0]);
+    const unsigned char *w = (const unsigned char *)m->w + row * m->w_row_bytes;
+    const unsigned char *x = (const unsigned char *)m->x + token * m->x_row_bytes;
+    for (uint32_t i = 0; i < m->k; i += PANEL_VALUES) {
+        panel->values = m->k - i < PANEL_VALUES ? m->k - i : PANEL_VALUES;
+        for (uint32_t r = 0; r < panel->rows; r++) {
+            packed_dequantise(type, &m->side, w + r * m->w_row_bytes, row + r, i, panel->values, panel->w[r]);
+        }
+        multiply(panel, x + (size_t)i * sizeof(float), m->x_row_bytes, tokens, &lanes);
+    }
+    for (uint32_t t = 0; t < tokens; t++) {
+        float *y = m->y + (token + t) * m->y_row_floats + row;
+        for (uint32_t r = 0; r < panel->rows; r++) {
+            float v = lanes_sum(lanes.lane[t][r]);
+            y[r] = m->bias != NULL ? v + m->bias[row + r] : v;
+        }
+    }
+}
+
+INLINE void packed_product(enum dtype type, panel_multiply_fn *multiply, const struct matmul *m, uint32_t row_begin,
+                           uint32_t row_end)
+{
+    struct panel panel;
+    for (uint32_t row = row_begin; row < row_end; row += PANEL_ROWS) {
+        panel.rows = row_end - row < PANEL_ROWS ? row_end - row : PANEL_ROWS;
+        for (uint32_t token = 0; token < m->tokens; token += PANEL_TOKENS) {
+            uint32_t left = m->tokens - token;
+            packed_group(type, multiply, m, row, token, left < PANEL_TOKENS ? left : PANEL_TOKENS, &panel);
         }
     }
 }

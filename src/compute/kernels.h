@@ -8,7 +8,7 @@
 #define COMPUTE_KERNELS_H
 
 #include "berth.h"
-#include "quant/quant.h"
+#include "quant/packed.h"
 
 /* y[t][r] = sum over k of w[r][k] * x[t][k]  (+ bias[r]), for rows row_begin..row_end and all tokens. */
 struct matmul {
@@ -19,9 +19,10 @@ struct matmul {
     const float *bias; /* [rows] or NULL; added last */
     float *y;          /* [tokens][>= rows], y_row_floats apart; y[t * y_row_floats + r] */
     uint64_t y_row_floats;
-    uint32_t k;      /* a multiple of the format's block */
-    uint32_t tokens; /* >= 1; 1 is the GEMV case, same bits per token */
-    void *scratch;   /* MATMUL_SCRATCH_BYTES of the calling thread, 64-byte aligned; contents do not matter */
+    uint32_t k;              /* a multiple of the format's block */
+    uint32_t tokens;         /* >= 1; 1 is the GEMV case, same bits per token */
+    void *scratch;           /* MATMUL_SCRATCH_BYTES of the calling thread, 64-byte aligned; contents do not matter */
+    struct packed_side side; /* formats whose scales lie beside them */
 };
 enum { MATMUL_SCRATCH_BYTES = 32 * 1024 };
 

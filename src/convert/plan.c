@@ -123,7 +123,8 @@ static berth_status find_source(const struct convert_model *model, const struct 
     }
     TRY(family_tensor(model->family, model->checkpoint, model->hparams, row->role, layer, 0, &item->tensor, err));
     *present = item->tensor != NULL;
-    item->source = role_is_expert(row->role) ? SOURCE_EXPERTS : SOURCE_TENSOR;
+    bool apart = role_is_expert(row->role) && *present && !tensor_is_stacked(item->tensor);
+    item->source = apart ? SOURCE_EXPERTS : SOURCE_TENSOR;
     return BERTH_OK;
 }
 

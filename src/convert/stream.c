@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "compute/kernels.h"
 #include "convert/transform.h"
+#include "model/layouts.h"
 
 /* Consecutive rows of one source tensor, or of a tensor without one. */
 struct chunk {
@@ -21,6 +22,7 @@ struct chunk {
     uint64_t source_row;         /* first row, within the source */
     uint64_t row, rows;          /* within the output tensor */
     unsigned char *in;           /* where row source_row lies in the slot */
+    unsigned char *side[2];      /* the same of its scales and biases; NULL: none */
     unsigned char *out;          /* converted rows; `in` itself when nothing changes */
     uint64_t out_bytes;
 };
@@ -114,7 +116,32 @@ static berth_status find_source(const struct stream *s, const struct convert_ite
                          err);
 }
 
-/* Rows of a chunk that fit a slot: the source's rows with both ends rounded to direct reads, then the result's. */
+/* The tensors beside a chunk's source; NULL: none. */
+static const struct tensor *side_tensor(const struct chunk *chunk, int which)
+{
+    const struct tensor_side *side = chunk->source == NULL ? NULL : chunk->source->side;
+    const struct tensor *tensor = side == NULL ? NULL : which == 0 ? &side->scales : &side->biases;
+    return tensor == NULL || tensor->bytes == 0 ? NULL : tensor;
+}
+
+/* One row of scales. */
+static uint64_t side_row_bytes(const struct tensor *tensor)
+{
+    return tensor->dims[tensor->dims_count - 1] * quant_row(tensor->dtype)->block_bytes;
+}
+
+/* Where the chunk's rows of a side tensor begin in its file, and their bytes. */
+static uint64_t side_begin(const struct chunk *chunk, const struct tensor *tensor, uint64_t *bytes)
+{
+    uint64_t tile = chunk->source->side->format.tile_rows;
+    uint64_t first = chunk->source_row / tile;
+    uint64_t last = (chunk->source_row + chunk->rows - 1) / tile;
+    *bytes = (last - first + 1) * side_row_bytes(tensor);
+    return tensor->offset + first * side_row_bytes(tensor);
+}
+
+/* Rows of a chunk that fit a slot: the source's rows and what lies beside them, each with both ends rounded to direct
+ * reads, then the result's. A chunk may touch one row of scales more than it has rows. */
 static berth_status chunk_rows(const struct stream *s, const struct chunk *chunk, uint64_t in_row, uint64_t out_row,
                                uint64_t *rows, berth_error *err)
 {
@@ -122,6 +149,13 @@ static berth_status chunk_rows(const struct stream *s, const struct chunk *chunk
     uint64_t unit = item->permute == 0 ? 1 : item->permute;
     uint64_t row_bytes;
     uint64_t room = s->memory->slot_bytes - 3 * (uint64_t)OS_DIRECT_ALIGN;
+    for (int which = 0; which < 2; which++) {
+        const struct tensor *side = side_tensor(chunk, which);
+        uint64_t bytes = side == NULL ? 0 : side_row_bytes(side);
+        uint64_t extra = side == NULL ? 0 : bytes + 2 * (uint64_t)OS_DIRECT_ALIGN;
+        room = room > extra ? room - extra : 0;
+        in_row = u64_add_overflows(in_row, bytes, &in_row) ? UINT64_MAX : in_row;
+    }
     if (u64_add_overflows(in_row, out_row, &row_bytes) || row_bytes > room / unit) {
         const struct gguf_tensor *tensor = &s->job->plan->tensors[chunk->item];
         error_set(err, BERTH_ERR_LIMIT, "%llu rows of this tensor do not fit a buffer of %llu bytes; allow more memory",
@@ -169,11 +203,38 @@ static berth_status next_chunk(struct stream *s, unsigned char *slot, struct chu
     TRY(chunk_rows(s, &chunk, in_row, same ? 0 : out_row, &chunk.rows, err));
     uint64_t skip = chunk.source == NULL ? 0 : (chunk.source->offset + chunk.source_row * in_row) % OS_DIRECT_ALIGN;
     chunk.in = slot + skip;
-    chunk.out = same ? chunk.in : slot + size_round_up((size_t)(skip + chunk.rows * in_row), OS_DIRECT_ALIGN);
+    unsigned char *after = slot + size_round_up((size_t)(skip + chunk.rows * in_row), OS_DIRECT_ALIGN);
+    for (int which = 0; which < 2; which++) {
+        const struct tensor *side = side_tensor(&chunk, which);
+        if (side != NULL) {
+            uint64_t bytes;
+            uint64_t side_skip = side_begin(&chunk, side, &bytes) % OS_DIRECT_ALIGN;
+            chunk.side[which] = after + side_skip;
+            after += size_round_up((size_t)(side_skip + bytes), OS_DIRECT_ALIGN);
+        }
+    }
+    chunk.out = same ? chunk.in : after;
     chunk.out_bytes = chunk.rows * out_row;
     cursor->row += chunk.rows;
     *out = chunk;
     return BERTH_OK;
+}
+
+static berth_status read_side(const struct stream *s, const struct chunk *chunk, int which, berth_error *err)
+{
+    const struct tensor *tensor = side_tensor(chunk, which);
+    if (tensor == NULL) {
+        return BERTH_OK;
+    }
+    uint64_t bytes;
+    uint64_t begin = side_begin(chunk, tensor, &bytes);
+    uint64_t skip = begin % OS_DIRECT_ALIGN;
+    berth_status status = os_file_read(&s->job->checkpoint->files[tensor->file], begin - skip, skip + bytes,
+                                       chunk->side[which] - skip, err);
+    if (status != BERTH_OK) {
+        error_at_object(err, tensor->name.ptr, tensor->name.bytes);
+    }
+    return status;
 }
 
 static berth_status read_chunk(const struct stream *s, const struct chunk *chunk, berth_error *err)
@@ -209,7 +270,8 @@ static void reader_main(void *arg)
         struct chunk *chunk = &s->chunks[n % STREAM_SLOTS];
         bool more = false;
         if (next_chunk(s, s->memory->slots[n % STREAM_SLOTS], chunk, &more, &error) != BERTH_OK ||
-            (more && read_chunk(s, chunk, &error) != BERTH_OK)) {
+            (more && (read_chunk(s, chunk, &error) != BERTH_OK || read_side(s, chunk, 0, &error) != BERTH_OK ||
+                      read_side(s, chunk, 1, &error) != BERTH_OK))) {
             stream_fail(s, &error);
             return;
         }
@@ -250,6 +312,13 @@ static void make_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 static berth_status unreadable(const struct chunk *chunk, berth_error *err)
 {
     const struct tensor *source = chunk->source;
+    const char *companion = layouts_companion(source->dtype);
+    if (companion != NULL) {
+        error_set(err, BERTH_ERR_FORMAT, "the tensor is stored as %s, but there is no %s beside it",
+                  quant_row(source->dtype)->name, companion);
+        error_at_object(err, source->name.ptr, source->name.bytes);
+        return BERTH_ERR_FORMAT;
+    }
     error_set(err, BERTH_ERR_UNSUPPORTED, "values of type %s cannot be converted; it can only be kept as it is",
               quant_row(source->dtype)->name);
     error_at_object(err, source->name.ptr, source->name.bytes);
@@ -276,7 +345,14 @@ static berth_status make_chunk(struct stream *s, const struct chunk *chunk, bert
                                             .to = target->dtype,
                                             .k = item->k,
                                             .permute = item->permute};
-        if (make.transform.from != make.transform.to && quant_row(make.transform.from)->dequantise == NULL) {
+        const struct tensor_side *side = chunk->source->side;
+        if (side != NULL) {
+            make.transform.side = (struct packed_side){.format = side->format,
+                                                       .scales = chunk->side[0],
+                                                       .biases = chunk->side[1],
+                                                       .row_bytes = side_row_bytes(&side->scales)};
+            make.transform.side_row = chunk->source_row % side->format.tile_rows;
+        } else if (make.transform.from != make.transform.to && quant_row(make.transform.from)->dequantise == NULL) {
             return unreadable(chunk, err);
         }
     }

@@ -28,17 +28,22 @@ static bool halves_finite(const unsigned char *blocks, uint64_t count, const str
     return bad == 0;
 }
 
-static bool convert_row(const unsigned char *in, unsigned char *out, const struct transform *t)
+static bool convert_row(const unsigned char *in, uint64_t row, unsigned char *out, const struct transform *t)
 {
     const struct quant_row *from = quant_row(t->from);
     const struct quant_row *to = quant_row(t->to);
-    /* F32 and BF16 hold whatever a source holds. */
-    bool any_value = t->to == DTYPE_F32 || t->to == DTYPE_BF16;
+    /* F32 and BF16 hold whatever a source of floats holds. */
+    bool packed = t->side.format.kind != PACKED_NONE;
+    bool any_value = !packed && (t->to == DTYPE_F32 || t->to == DTYPE_BF16);
     float piece[PIECE_ELEMS];
     bool fine = true;
     for (uint64_t at = 0; at < t->k; at += PIECE_ELEMS) {
         size_t n = t->k - at < PIECE_ELEMS ? (size_t)(t->k - at) : PIECE_ELEMS;
-        from->dequantise(in + at / from->block_elems * from->block_bytes, piece, n);
+        if (packed) {
+            packed_dequantise(t->from, &t->side, in, row + t->side_row, at, n, piece);
+        } else {
+            from->dequantise(in + at / from->block_elems * from->block_bytes, piece, n);
+        }
         unsigned char *target = out + at / to->block_elems * to->block_bytes;
         to->quantise(piece, target, n);
         fine = fine && (any_value || (floats_finite(piece, n) && halves_finite(target, n / to->block_elems, to)));
@@ -60,7 +65,7 @@ bool transform_rows(const struct transform *t, uint64_t begin, uint64_t end)
         if (t->from == t->to) {
             memcpy(out, in, (size_t)out_bytes);
         } else {
-            fine = convert_row(in, out, t) && fine;
+            fine = convert_row(in, source, out, t) && fine;
         }
     }
     return fine;

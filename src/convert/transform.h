@@ -3,14 +3,16 @@
 #ifndef CONVERT_TRANSFORM_H
 #define CONVERT_TRANSFORM_H
 
-#include "quant/quant.h"
+#include "quant/packed.h"
 
 struct transform {
     const unsigned char *in; /* [rows][k] of `from`, any alignment */
     unsigned char *out;      /* [rows][k] of `to` */
     enum dtype from, to;
-    uint64_t k;       /* whole blocks of both formats */
-    uint32_t permute; /* rows of a head; 0: none. The rows begin at a head and are whole heads */
+    uint64_t k;              /* whole blocks of both formats */
+    uint32_t permute;        /* rows of a head; 0: none. The rows begin at a head and are whole heads */
+    struct packed_side side; /* of `in`; its first row of scales is that of row 0 - side_row */
+    uint64_t side_row;       /* rows of the first tile of scales that lie before `in` */
 };
 
 /* Converts target rows [begin, end). False: a value is not finite, or too large for F16 (or for the scale of its

@@ -24,7 +24,7 @@ enum { RANK_NONE = UINT32_MAX };
 enum position_state { POSITION_WAITING = 0, POSITION_HANDED, POSITION_RELEASED, POSITION_GONE /* slot given away */ };
 
 struct fetch {
-    struct io_request requests[EXPERT_PARTS];
+    struct io_request requests[EXPERT_PARTS_MAX];
     uint32_t count;
     berth_error err;
 };
@@ -136,7 +136,7 @@ struct file_order {
 static struct expert_slice first_slice(const struct file_order *order, uint32_t expert)
 {
     struct expert_slice first = {.offset = UINT64_MAX, .file = UINT32_MAX};
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < order->catalog->parts; part++) {
         const struct expert_slice *slice = catalog_slice(order->catalog, order->layer, expert, part);
         if (slice->bytes > 0 &&
             (slice->file < first.file || (slice->file == first.file && slice->offset < first.offset))) {
@@ -350,7 +350,7 @@ static void position_fetch(struct cache *cache, uint32_t position)
         io_submit(cache->io, &fetch->requests[i]);
     }
     const struct slot_class *class = &cache->catalog->classes[cache->catalog->layer_class[visit->layer]];
-    uint64_t bytes = (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+    uint64_t bytes = slot_class_stored_bytes(class);
     *(visit->warm ? &cache->stats.warm_reads : &cache->stats.reads[visit->phase]) += place.spans_count;
     *(visit->warm ? &cache->stats.warm_read_bytes : &cache->stats.read_bytes[visit->phase]) += bytes;
 }
@@ -552,7 +552,7 @@ berth_status cache_visit_next(struct cache *cache, struct expert_weights *out, b
         catalog_place(cache->catalog, visit->layer, visit->experts[position], &place);
         const unsigned char *memory = slot_memory(cache, visit->layer, visit->slots[position]);
         *out = (struct expert_weights){.expert = visit->experts[position], .handle = position};
-        for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+        for (uint32_t part = 0; part < cache->catalog->parts; part++) {
             bool stored = catalog_slice(cache->catalog, visit->layer, out->expert, part)->bytes > 0;
             out->part[part] = stored ? memory + place.part_offset[part] : NULL;
         }

@@ -29,14 +29,14 @@ struct policy_future;
 enum {
     CACHE_STREAM_SLOTS = 8, /* slots that take part in streaming, where there are so many */
     CACHE_FETCHES_MAX = 32, /* experts with reads in flight */
-    CACHE_REQUESTS_MAX = CACHE_FETCHES_MAX * EXPERT_PARTS /* for io_config.queue_max */
+    CACHE_REQUESTS_MAX = CACHE_FETCHES_MAX * EXPERT_PARTS_MAX /* for io_config.queue_max */
 };
 
 struct expert_weights {
     uint32_t expert;
     const void
-        *part[EXPERT_PARTS]; /* borrowed until cache_release(); any alignment; NULL: the family has no such part */
-    uint32_t handle;         /* for cache_release() */
+        *part[EXPERT_PARTS_MAX]; /* borrowed until cache_release(); any alignment; NULL: the family has no such part */
+    uint32_t handle;             /* for cache_release() */
 };
 
 struct cache_stats {

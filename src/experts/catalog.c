@@ -5,6 +5,7 @@
 #include "experts/catalog.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -19,6 +20,13 @@ static uint64_t span_max_bytes(uint32_t bytes)
 berth_status catalog_layout(struct arena *arena, uint32_t layers, uint32_t experts, uint32_t top_k, struct catalog *out,
                             berth_error *err)
 {
+    return catalog_layout_parts(arena, layers, experts, top_k, EXPERT_PARTS, out, err);
+}
+
+berth_status catalog_layout_parts(struct arena *arena, uint32_t layers, uint32_t experts, uint32_t top_k,
+                                  uint32_t parts, struct catalog *out, berth_error *err)
+{
+    assert(parts == EXPERT_PARTS || parts == EXPERT_PARTS_MAX);
     if (layers == 0 || layers > CATALOG_LAYERS_MAX) {
         return error_set(err, BERTH_ERR_LIMIT, "expert catalog: %u layers with experts, wanted 1..%u", layers,
                          (unsigned)CATALOG_LAYERS_MAX);
@@ -31,18 +39,18 @@ berth_status catalog_layout(struct arena *arena, uint32_t layers, uint32_t exper
         return error_set(err, BERTH_ERR_FORMAT, "expert catalog: %u experts selected per token, wanted 1..%u", top_k,
                          experts);
     }
-    *out = (struct catalog){.layers = layers, .experts = experts, .top_k = top_k};
-    out->slices = ARENA_NEW(arena, struct expert_slice, (uint64_t)layers * experts * EXPERT_PARTS);
+    *out = (struct catalog){.layers = layers, .experts = experts, .top_k = top_k, .parts = parts};
+    out->slices = ARENA_NEW(arena, struct expert_slice, (uint64_t)layers * experts * parts);
     out->layer_class = ARENA_NEW(arena, uint8_t, layers);
     return arena_check(arena, "expert catalog", err);
 }
 
 /* Checks that the layer's experts are alike; leaves their part sizes in part_bytes. */
-static berth_status check_layer(const struct catalog *catalog, uint32_t layer, uint32_t part_bytes[EXPERT_PARTS],
+static berth_status check_layer(const struct catalog *catalog, uint32_t layer, uint32_t part_bytes[EXPERT_PARTS_MAX],
                                 berth_error *err)
 {
     uint64_t total = 0;
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < catalog->parts; part++) {
         part_bytes[part] = catalog_slice(catalog, layer, 0, part)->bytes;
         total += part_bytes[part];
     }
@@ -52,7 +60,7 @@ static berth_status check_layer(const struct catalog *catalog, uint32_t layer, u
         return status;
     }
     for (uint32_t expert = 0; expert < catalog->experts; expert++) {
-        for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+        for (uint32_t part = 0; part < catalog->parts; part++) {
             const struct expert_slice *slice = catalog_slice(catalog, layer, expert, part);
             uint64_t end;
             berth_status status = BERTH_OK;
@@ -74,10 +82,10 @@ static berth_status check_layer(const struct catalog *catalog, uint32_t layer, u
     return BERTH_OK;
 }
 
-static void class_fill(struct slot_class *class, const uint32_t part_bytes[EXPERT_PARTS])
+static void class_fill(struct slot_class *class, const uint32_t part_bytes[EXPERT_PARTS_MAX])
 {
     *class = (struct slot_class){0};
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < EXPERT_PARTS_MAX; part++) {
         class->part_bytes[part] = part_bytes[part];
         class->part_offset[part] = class->slot_bytes;
         class->slot_bytes += span_max_bytes(part_bytes[part]);
@@ -88,12 +96,11 @@ berth_status catalog_seal(struct catalog *catalog, berth_error *err)
 {
     catalog->classes_count = 0;
     for (uint32_t layer = 0; layer < catalog->layers; layer++) {
-        uint32_t part_bytes[EXPERT_PARTS];
+        uint32_t part_bytes[EXPERT_PARTS_MAX] = {0};
         TRY(check_layer(catalog, layer, part_bytes, err));
         uint32_t c = 0;
-        while (c < catalog->classes_count && (catalog->classes[c].part_bytes[0] != part_bytes[0] ||
-                                              catalog->classes[c].part_bytes[1] != part_bytes[1] ||
-                                              catalog->classes[c].part_bytes[2] != part_bytes[2])) {
+        while (c < catalog->classes_count &&
+               memcmp(catalog->classes[c].part_bytes, part_bytes, sizeof part_bytes) != 0) {
             c++;
         }
         if (c == SLOT_CLASSES_MAX) {
@@ -115,9 +122,9 @@ berth_status catalog_seal(struct catalog *catalog, berth_error *err)
 
 void catalog_place(const struct catalog *catalog, uint32_t layer, uint32_t expert, struct expert_place *out)
 {
-    uint32_t order[EXPERT_PARTS];
+    uint32_t order[EXPERT_PARTS_MAX];
     uint32_t parts = 0;
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < catalog->parts; part++) {
         const struct expert_slice *slice = catalog_slice(catalog, layer, expert, part);
         out->part_offset[part] = 0;
         if (slice->bytes == 0) {
@@ -187,16 +194,20 @@ uint64_t catalog_all_bytes(const struct catalog *catalog)
     return bytes;
 }
 
-static uint64_t class_stored_bytes(const struct slot_class *class)
+uint64_t slot_class_stored_bytes(const struct slot_class *class)
 {
-    return (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+    uint64_t bytes = 0;
+    for (uint32_t part = 0; part < EXPERT_PARTS_MAX; part++) {
+        bytes += class->part_bytes[part];
+    }
+    return bytes;
 }
 
 uint64_t catalog_token_bytes(const struct catalog *catalog)
 {
     uint64_t bytes = 0;
     for (uint32_t c = 0; c < catalog->classes_count; c++) {
-        bytes += (uint64_t)catalog->classes[c].layers * catalog->top_k * class_stored_bytes(&catalog->classes[c]);
+        bytes += (uint64_t)catalog->classes[c].layers * catalog->top_k * slot_class_stored_bytes(&catalog->classes[c]);
     }
     return bytes;
 }
@@ -205,7 +216,7 @@ uint64_t catalog_stored_bytes(const struct catalog *catalog)
 {
     uint64_t bytes = 0;
     for (uint32_t c = 0; c < catalog->classes_count; c++) {
-        bytes += catalog->classes[c].experts * class_stored_bytes(&catalog->classes[c]);
+        bytes += catalog->classes[c].experts * slot_class_stored_bytes(&catalog->classes[c]);
     }
     return bytes;
 }

@@ -5,7 +5,16 @@
 
 #include "memory/arena.h"
 
-enum { EXPERT_GATE = 0, EXPERT_UP = 1, EXPERT_DOWN = 2, EXPERT_PARTS = 3 };
+/* An expert is three matrices; where their scales (and biases) are tensors of their own, those are parts, too. */
+enum {
+    EXPERT_GATE = 0,
+    EXPERT_UP = 1,
+    EXPERT_DOWN = 2,
+    EXPERT_PARTS = 3,  /* matrices */
+    EXPERT_SCALES = 3, /* + EXPERT_GATE .. EXPERT_DOWN */
+    EXPERT_BIASES = 6,
+    EXPERT_PARTS_MAX = 9
+};
 enum { CATALOG_LAYERS_MAX = 4096, EXPERTS_MAX = 4096, SLOT_CLASSES_MAX = 64 };
 
 struct expert_slice {
@@ -14,11 +23,11 @@ struct expert_slice {
     uint32_t bytes; /* 0: the family has no such part */
 };
 
-/* Distinct (gate, up, down) sizes. A slot has room for the page-aligned span that covers each part wherever it starts,
+/* Distinct sizes of the parts. A slot has room for the page-aligned span that covers each part wherever it starts,
  * so that a direct read lands in place. */
 struct slot_class {
-    uint32_t part_bytes[EXPERT_PARTS];
-    uint64_t part_offset[EXPERT_PARTS]; /* room of each part in the slot; where it really starts: catalog_place() */
+    uint32_t part_bytes[EXPERT_PARTS_MAX];
+    uint64_t part_offset[EXPERT_PARTS_MAX]; /* room of each part in the slot; where it really starts: catalog_place() */
     uint64_t slot_bytes;
     uint32_t layers;  /* MoE layers of this class */
     uint32_t experts; /* experts of this class, all layers */
@@ -28,19 +37,26 @@ struct catalog {
     uint32_t layers;             /* MoE layers, numbered 0.. in model order ("moe layer") */
     uint32_t experts;            /* routed experts of each MoE layer */
     uint32_t top_k;              /* selected per token */
-    struct expert_slice *slices; /* [layers][experts][EXPERT_PARTS] */
+    uint32_t parts;              /* of an expert: EXPERT_PARTS or EXPERT_PARTS_MAX */
+    struct expert_slice *slices; /* [layers][experts][parts] */
     uint8_t *layer_class;        /* [layers] */
     struct slot_class classes[SLOT_CLASSES_MAX];
     uint32_t classes_count;
 };
 
-/* Takes the arrays. The caller fills slices (catalog_slice) and then calls catalog_seal(). */
+/* Bytes of a class's parts, without alignment. */
+uint64_t slot_class_stored_bytes(const struct slot_class *class);
+
+/* Takes the arrays, for EXPERT_PARTS. The caller fills slices (catalog_slice) and then calls catalog_seal(). */
 berth_status catalog_layout(struct arena *arena, uint32_t layers, uint32_t experts, uint32_t top_k, struct catalog *out,
                             berth_error *err);
+/* The same for so many parts. */
+berth_status catalog_layout_parts(struct arena *arena, uint32_t layers, uint32_t experts, uint32_t top_k,
+                                  uint32_t parts, struct catalog *out, berth_error *err);
 static inline struct expert_slice *catalog_slice(const struct catalog *catalog, uint32_t layer, uint32_t expert,
                                                  uint32_t part)
 {
-    return &catalog->slices[((uint64_t)layer * catalog->experts + expert) * EXPERT_PARTS + part];
+    return &catalog->slices[((uint64_t)layer * catalog->experts + expert) * catalog->parts + part];
 }
 /* Computes classes; refuses layers whose experts differ in size, and more than SLOT_CLASSES_MAX classes. */
 berth_status catalog_seal(struct catalog *catalog, berth_error *err);
@@ -54,9 +70,9 @@ struct expert_span {
     uint32_t file;
 };
 struct expert_place {
-    struct expert_span spans[EXPERT_PARTS];
+    struct expert_span spans[EXPERT_PARTS_MAX];
     uint32_t spans_count;
-    uint64_t part_offset[EXPERT_PARTS]; /* first byte of each part in the slot */
+    uint64_t part_offset[EXPERT_PARTS_MAX]; /* first byte of each part in the slot */
 };
 void catalog_place(const struct catalog *catalog, uint32_t layer, uint32_t expert, struct expert_place *out);
 

@@ -34,7 +34,7 @@ static uint64_t first_byte(const struct catalog *catalog, uint32_t layer, uint32
 {
     uint64_t first = UINT64_MAX;
     *file = UINT32_MAX;
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < catalog->parts; part++) {
         const struct expert_slice *slice = catalog_slice(catalog, layer, expert, part);
         if (slice->bytes > 0 && (slice->file < *file || (slice->file == *file && slice->offset < first))) {
             first = slice->offset;
@@ -97,7 +97,7 @@ berth_status recorder_begin(struct recorder *recorder, const struct catalog *cat
     put(recorder, "\n", 1);
     for (uint32_t layer = 0; layer < catalog->layers; layer++) {
         const struct slot_class *class = &catalog->classes[catalog->layer_class[layer]];
-        uint64_t bytes = (uint64_t) class->part_bytes[0] + class->part_bytes[1] + class->part_bytes[2];
+        uint64_t bytes = slot_class_stored_bytes(class);
         put(recorder, text,
             snprintf(text, sizeof text, "layer %u %lld %u %llu\n", layer, (long long)head->model_layers[layer],
                      catalog->layer_class[layer], (unsigned long long)bytes));

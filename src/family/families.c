@@ -57,10 +57,8 @@ uint64_t family_dim(const struct hparams *hparams, enum dim dim)
 
 /* Writes a row's name with its numbers; NULL when the format has no such tensor. The patterns are our own literals with
  * at most two %u. */
-static const char *render(const struct tensor_row *row, enum checkpoint_format format, uint32_t layer, uint32_t expert,
-                          char *buffer, size_t cap)
+static const char *render(const char *pattern, uint32_t layer, uint32_t expert, char *buffer, size_t cap)
 {
-    const char *pattern = format == CHECKPOINT_GGUF ? row->gguf : row->hf;
     if (pattern == NULL) {
         return NULL;
     }
@@ -79,12 +77,33 @@ static const char *render(const struct tensor_row *row, enum checkpoint_format f
     return buffer;
 }
 
+static const char *pattern_of(const struct tensor_row *row, enum checkpoint_format format)
+{
+    return format == CHECKPOINT_GGUF ? row->gguf : row->hf;
+}
+
+/* MLX stacks the experts of a layer in one tensor beside where the separate ones would be, whatever their family calls
+ * the three matrices: "X.experts.%u.w1.weight" becomes "X.switch_mlp.gate_proj.weight". */
+static const char *stacked_pattern(const struct tensor_row *row, char buffer[TENSOR_NAME_MAX])
+{
+    static const char separate[] = "experts.%u.";
+    const char *at = row->hf == NULL || !role_is_expert(row->role) ? NULL : strstr(row->hf, separate);
+    if (at == NULL) {
+        return NULL;
+    }
+    int bytes = snprintf(buffer, TENSOR_NAME_MAX, "%.*sswitch_mlp.%s_proj.weight", (int)(at - row->hf), row->hf,
+                         row->role == ROLE_EXPERT_GATE ? "gate"
+                         : row->role == ROLE_EXPERT_UP ? "up"
+                                                       : "down");
+    return bytes > 0 && bytes < TENSOR_NAME_MAX ? buffer : NULL;
+}
+
 bool family_tensor_name(const struct family *family, enum checkpoint_format format, enum role role, uint32_t layer,
                         uint32_t expert, char buffer[TENSOR_NAME_MAX])
 {
     const struct tensor_row *row = family_row(family, role);
     buffer[0] = '\0';
-    return row != NULL && render(row, format, layer, expert, buffer, TENSOR_NAME_MAX) != NULL;
+    return row != NULL && render(pattern_of(row, format), layer, expert, buffer, TENSOR_NAME_MAX) != NULL;
 }
 
 static berth_status check_shape(const struct tensor *tensor, const uint64_t *want, uint32_t want_count,
@@ -135,8 +154,16 @@ berth_status family_tensor(const struct family *family, const struct checkpoint 
         return BERTH_OK;
     }
     char buffer[TENSOR_NAME_MAX];
-    const char *name = render(row, checkpoint->format, layer, expert, buffer, sizeof buffer);
+    char pattern[TENSOR_NAME_MAX];
+    const char *name = checkpoint->format == CHECKPOINT_GGUF
+                           ? NULL
+                           : render(stacked_pattern(row, pattern), layer, expert, buffer, sizeof buffer);
     const struct tensor *tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
+    bool stacked = tensor != NULL || (role_is_expert(role) && checkpoint->format == CHECKPOINT_GGUF);
+    if (tensor == NULL) {
+        name = render(pattern_of(row, checkpoint->format), layer, expert, buffer, sizeof buffer);
+        tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
+    }
     if (tensor == NULL) {
         if (name == NULL || (row->flags & TENSOR_OPTIONAL) != 0) {
             return BERTH_OK;
@@ -149,7 +176,7 @@ berth_status family_tensor(const struct family *family, const struct checkpoint 
     }
     uint64_t want[3];
     uint32_t count = 0;
-    if (role_is_expert(role) && checkpoint->format == CHECKPOINT_GGUF) {
+    if (stacked) {
         want[count++] = hparams->experts;
     }
     want[count++] = family_dim(hparams, row->dims[0]);

@@ -148,6 +148,11 @@ berth_status family_read(const struct checkpoint *checkpoint, const struct famil
 berth_status family_tensor(const struct family *family, const struct checkpoint *checkpoint,
                            const struct hparams *hparams, enum role role, uint32_t layer, uint32_t expert,
                            const struct tensor **out, berth_error *err);
+/* Experts of a layer in one tensor [experts][rows][k]. */
+static inline bool tensor_is_stacked(const struct tensor *tensor)
+{
+    return tensor->dims_count == 3;
+}
 /* GGUF files may hold "<name>.scale" beside "<name>.weight": float32 [1], or [experts] for expert roles, that the
  * product with the matrix is multiplied by. BERTH_OK and *out NULL when there is none. */
 berth_status family_scale(const struct family *family, const struct checkpoint *checkpoint,

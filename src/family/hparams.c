@@ -179,6 +179,17 @@ static berth_status read_vocab(const struct reader *r)
     return BERTH_OK;
 }
 
+/* Some matrix was recognised with its scales; what else there is must be known by name. */
+static bool has_known_layout(const struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
+        if (checkpoint->tensors.items[i].side != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static berth_status read_activation(const struct reader *r)
 {
     char text[64];
@@ -189,9 +200,10 @@ static berth_status read_activation(const struct reader *r)
         }
         struct json value;
         if (json_find(r->checkpoint->config_json, (const char *const[]){"quantization_config", NULL}, &value) &&
-            value.token.kind != JSON_NULL) {
+            value.token.kind != JSON_NULL && !has_known_layout(r->checkpoint)) {
             return bad_key(r, BERTH_ERR_UNSUPPORTED, "quantization_config",
-                           "is set: quantised safetensors are not supported, use a GGUF or the original checkpoint");
+                           "is set, and no tensor is in a layout that this version reads (MLX affine, FP8 with block "
+                           "scales): use a GGUF or the original checkpoint");
         }
         return BERTH_OK;
     }

@@ -95,6 +95,9 @@ static berth_status check_claims(const struct family *family, const struct check
                 const struct tensor *scale = NULL;
                 TRY(family_scale(family, checkpoint, hparams, (enum role)role, layer, &scale, err));
                 claimed += scale != NULL ? 2 : 1;
+                if (role_is_expert((enum role)role) && tensor_is_stacked(tensor)) {
+                    break;
+                }
             }
         }
     }

@@ -35,7 +35,9 @@ static berth_status read_weights(struct spec *spec, berth_error *err)
 {
     TRY(family_read(&spec->checkpoint, &spec->family, &spec->hparams, err));
     for (int type = 0; type < DTYPE_COUNT; type++) {
-        spec->has_kernel[type] = spec->kernels->matmul[type] != NULL && quant_row((enum dtype)type)->dequantise != NULL;
+        spec->has_kernel[type] =
+            spec->kernels->matmul[type] != NULL &&
+            (quant_row((enum dtype)type)->dequantise != NULL || quant_row((enum dtype)type)->sided);
     }
     if (spec->hparams.moe_layers > 0) {
         TRY(expert_catalog(&spec->scratch, spec->family, &spec->checkpoint, &spec->hparams, spec->has_kernel,

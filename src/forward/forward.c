@@ -109,8 +109,14 @@ static void embed(struct forward *fw, const struct forward_chunk *chunk)
 {
     const struct matrix *m = &fw->trunk->embed;
     for (uint32_t t = 0; t < chunk->count; t++) {
-        const unsigned char *row = (const unsigned char *)m->data + (uint64_t)chunk->ids[t] * m->row_bytes;
-        quant_row(m->dtype)->dequantise(row, fw->scratch.x + (uint64_t)t * fw->hparams->hidden, m->k);
+        uint64_t id = (uint64_t)chunk->ids[t];
+        const unsigned char *row = (const unsigned char *)m->data + id * m->row_bytes;
+        float *out = fw->scratch.x + (uint64_t)t * fw->hparams->hidden;
+        if (m->side.format.kind != PACKED_NONE) {
+            packed_dequantise(m->dtype, &m->side, row, id, 0, m->k, out);
+        } else {
+            quant_row(m->dtype)->dequantise(row, out, m->k);
+        }
     }
 }
 

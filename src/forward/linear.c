@@ -78,7 +78,8 @@ struct matmul_job forward_job(const struct forward *fw, const struct matrix *mat
                                      .y = y,
                                      .y_row_floats = y_row_floats,
                                      .k = matrix->k,
-                                     .tokens = tokens},
+                                     .tokens = tokens,
+                                     .side = matrix->side},
                                .fn = fw->kernels->matmul[matrix->dtype],
                                .rows = matrix->rows,
                                .scale = matrix->scale};

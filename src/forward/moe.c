@@ -141,6 +141,19 @@ static const void *expert_rows(struct moe_run *run, enum dtype dtype, uint32_t f
     return fw->scratch.gathered + first * exact;
 }
 
+/* What lies beside a part of an expert; k: values of a row. */
+static struct packed_side expert_side(const struct moe_run *run, const struct expert_weights *held, uint32_t part,
+                                      uint32_t k)
+{
+    const struct packed *format = &run->formats->packed[part];
+    if (format->kind == PACKED_NONE) {
+        return (struct packed_side){.scales = NULL};
+    }
+    uint64_t bytes = quant_row(format->scale_type)->block_bytes;
+    return (struct packed_side){*format, held->part[EXPERT_SCALES + part], held->part[EXPERT_BIASES + part],
+                                packed_groups(format, k) * bytes};
+}
+
 static struct matrix expert_matrix(const struct moe_run *run, const struct expert_weights *held, uint32_t part)
 {
     const struct hparams *h = run->fw->hparams;
@@ -156,7 +169,8 @@ static struct matrix expert_matrix(const struct moe_run *run, const struct exper
                            .rows = part == EXPERT_DOWN ? h->hidden : h->expert_ffn,
                            .k = k,
                            .dtype = dtype,
-                           .scale = scales != NULL ? scales + held->expert : NULL};
+                           .scale = scales != NULL ? scales + held->expert : NULL,
+                           .side = expert_side(run, held, part, k)};
 }
 
 /* Row range of a held expert. */

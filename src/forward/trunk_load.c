@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads the trunk in file order: a ring of staging buffers, reads ahead in all of them while one is copied out. */
+#include <math.h>
+
 #include "base/checked.h"
 #include "forward/weights.h"
 
@@ -87,6 +89,20 @@ static void copy_piece(const struct loader *l, const struct piece *piece)
     row->dequantise(from, (float *)read->to + first, count);
 }
 
+static bool piece_is_finite(const struct piece *piece, enum dtype dtype)
+{
+    const unsigned char *from = (const unsigned char *)piece->request.buffer + piece->skip_bytes;
+    const struct quant_row *row = quant_row(dtype);
+    for (uint64_t at = 0; at < piece->bytes; at += row->block_bytes) {
+        float value;
+        row->dequantise(from + at, &value, 1);
+        if (!isfinite(value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static berth_status finish_piece(struct loader *l, uint32_t slot, berth_error *err)
 {
     struct piece *piece = &l->pieces[slot];
@@ -102,6 +118,14 @@ static berth_status finish_piece(struct loader *l, uint32_t slot, berth_error *e
         return status;
     }
     copy_piece(l, piece);
+    if (read->scales && !piece_is_finite(piece, (enum dtype)read->dtype)) {
+        char name[TENSOR_NAME_MAX];
+        family_tensor_name(l->load->family, l->load->format, (enum role)read->role, read->layer, 0, name);
+        error_set(err, BERTH_ERR_FORMAT, "a scale or bias of tensor %s is not finite", name);
+        error_at_object(err, name, strlen(name));
+        error_at_offset(err, read->offset + piece->at.done_bytes);
+        return BERTH_ERR_FORMAT;
+    }
     l->done_bytes += piece->bytes;
     if (l->load->progress != NULL &&
         !l->load->progress(l->load->progress_user, "trunk", l->done_bytes, l->load->trunk->stored_bytes)) {

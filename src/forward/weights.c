@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/sort.h"
+#include "model/layouts.h"
 
 struct binder {
     struct arena *weights, *tables;
@@ -16,6 +17,14 @@ struct binder {
 
 static berth_status no_kernel(const struct binder *b, const struct tensor *tensor)
 {
+    const char *companion = tensor->side == NULL ? layouts_companion(tensor->dtype) : NULL;
+    if (companion != NULL) {
+        error_set(b->err, BERTH_ERR_FORMAT, "tensor %.*s is stored as %s, but there is no %s beside it",
+                  STR_ARG(tensor->name), quant_row(tensor->dtype)->name, companion);
+        error_at_path(b->err, b->checkpoint->files[tensor->file].path);
+        error_at_object(b->err, tensor->name.ptr, tensor->name.bytes);
+        return BERTH_ERR_FORMAT;
+    }
     error_set(b->err, BERTH_ERR_UNSUPPORTED, "tensor %.*s is stored as %s, which this version cannot compute with yet",
               STR_ARG(tensor->name), quant_row(tensor->dtype)->name);
     error_at_path(b->err, b->checkpoint->files[tensor->file].path);
@@ -39,8 +48,31 @@ static void note_read(struct binder *b, const struct tensor *tensor, enum role r
                                                            .widen = widen};
     }
     out->reads_count++;
-    out->parameters += tensor_elems(tensor);
     out->stored_bytes += tensor->bytes;
+}
+
+/* Scales or biases, in the format of the file. */
+static const void *note_side(struct binder *b, const struct tensor *side, enum role role, uint32_t layer)
+{
+    if (side->bytes == 0) {
+        return NULL;
+    }
+    void *data = arena_take(b->weights, 1, side->bytes, 0);
+    note_read(b, side, role, layer, data, false);
+    if (!arena_is_measuring(b->tables)) {
+        b->out->reads[b->out->reads_count - 1].scales = quant_row(side->dtype)->dequantise != NULL;
+    }
+    return data;
+}
+
+static uint64_t side_row_bytes(const struct tensor *scales)
+{
+    return scales->dims[scales->dims_count - 1] * quant_row(scales->dtype)->block_bytes;
+}
+
+static bool can_compute(const struct binder *b, const struct tensor *tensor)
+{
+    return b->has_kernel[tensor->dtype] && quant_row(tensor->dtype)->sided == (tensor->side != NULL);
 }
 
 static berth_status bind_floats(struct binder *b, const struct tensor *tensor, enum role role, uint32_t layer,
@@ -52,6 +84,7 @@ static berth_status bind_floats(struct binder *b, const struct tensor *tensor, e
     float *data = ARENA_NEW(b->weights, float, tensor_elems(tensor));
     *out = data;
     note_read(b, tensor, role, layer, data, true);
+    b->out->parameters += tensor_elems(tensor);
     return BERTH_OK;
 }
 
@@ -71,7 +104,7 @@ static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer
     if (tensor == NULL) {
         return BERTH_OK;
     }
-    if (!b->has_kernel[tensor->dtype]) {
+    if (!can_compute(b, tensor)) {
         return no_kernel(b, tensor);
     }
     uint64_t rows = tensor->dims_count > 1 ? tensor->dims[0] : 1;
@@ -81,8 +114,16 @@ static berth_status bind_matrix(struct binder *b, enum role role, uint32_t layer
         return no_kernel(b, tensor);
     }
     void *data = arena_take(b->weights, 1, tensor->bytes, 0);
-    *matrix = (struct matrix){data, row_bytes, (uint32_t)rows, (uint32_t)k, tensor->dtype, NULL};
+    *matrix = (struct matrix){
+        .data = data, .row_bytes = row_bytes, .rows = (uint32_t)rows, .k = (uint32_t)k, .dtype = tensor->dtype};
     note_read(b, tensor, role, layer, data, false);
+    b->out->parameters += tensor_elems(tensor);
+    if (tensor->side != NULL) {
+        matrix->side = (struct packed_side){.format = tensor->side->format,
+                                            .scales = note_side(b, &tensor->side->scales, role, layer),
+                                            .biases = note_side(b, &tensor->side->biases, role, layer),
+                                            .row_bytes = side_row_bytes(&tensor->side->scales)};
+    }
     return bind_scale(b, role, layer, &matrix->scale);
 }
 
@@ -93,6 +134,8 @@ static berth_status bind_vector(struct binder *b, enum role role, uint32_t layer
     TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, 0, &tensor, b->err));
     return tensor == NULL ? BERTH_OK : bind_floats(b, tensor, role, layer, vector);
 }
+
+static const enum role expert_roles[EXPERT_PARTS] = {ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN};
 
 static berth_status bind_layer(struct binder *b, uint32_t layer, struct layer_weights *w)
 {
@@ -116,10 +159,9 @@ static berth_status bind_layer(struct binder *b, uint32_t layer, struct layer_we
     TRY(bind_matrix(b, ROLE_SHARED_GATE, layer, &w->shared_gate));
     TRY(bind_matrix(b, ROLE_SHARED_UP, layer, &w->shared_up));
     TRY(bind_matrix(b, ROLE_SHARED_DOWN, layer, &w->shared_down));
-    static const enum role parts[EXPERT_PARTS] = {ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN};
     for (int part = 0; part < EXPERT_PARTS && b->hparams->layer_moe[layer] != 0 && !b->family->gguf_plain_experts;
          part++) {
-        TRY(bind_scale(b, parts[part], layer, &w->expert_scale[part]));
+        TRY(bind_scale(b, expert_roles[part], layer, &w->expert_scale[part]));
     }
     return BERTH_OK;
 }
@@ -142,7 +184,7 @@ berth_status trunk_layout(struct arena *weights, struct arena *tables, const str
     struct binder b = {weights, tables, family, checkpoint, hparams, has_kernel, out, err};
     bool measuring = arena_is_measuring(tables);
     out->layers = ARENA_NEW(tables, struct layer_weights, hparams->layers);
-    uint64_t reads_max = ((uint64_t)hparams->layers + 1) * 2 * (uint64_t)ROLE_COUNT; /* with scales */
+    uint64_t reads_max = ((uint64_t)hparams->layers + 1) * 3 * (uint64_t)ROLE_COUNT; /* with scales and biases */
     out->reads = ARENA_NEW(tables, struct trunk_read, reads_max);
     out->order = ARENA_NEW(tables, uint32_t, reads_max);
     uint32_t *spare = ARENA_NEW(tables, uint32_t, reads_max);
@@ -172,18 +214,10 @@ berth_status trunk_layout(struct arena *weights, struct arena *tables, const str
     return BERTH_OK;
 }
 
-static berth_status expert_part(const struct binder *b, enum role role, uint32_t layer, uint32_t expert,
-                                struct expert_slice *slice, enum dtype *dtype)
+/* This expert's part of a tensor, all of one or a share of a stacked one. */
+static berth_status expert_slice_of(const struct binder *b, const struct tensor *tensor, bool stacked, uint32_t expert,
+                                    struct expert_slice *slice)
 {
-    const struct tensor *tensor = NULL;
-    TRY(family_tensor(b->family, b->checkpoint, b->hparams, role, layer, expert, &tensor, b->err));
-    if (tensor == NULL) {
-        return error_set(b->err, BERTH_ERR_INTERNAL, "no tensor for role %d of layer %u", (int)role, (unsigned)layer);
-    }
-    if (!b->has_kernel[tensor->dtype]) {
-        return no_kernel(b, tensor);
-    }
-    bool stacked = b->checkpoint->format == CHECKPOINT_GGUF;
     uint64_t bytes = stacked ? tensor->bytes / b->hparams->experts : tensor->bytes;
     if (bytes > UINT32_MAX - OS_DIRECT_ALIGN * 2) {
         error_set(b->err, BERTH_ERR_LIMIT, "one expert of tensor %.*s has %llu bytes, the limit is 4 GiB",
@@ -191,8 +225,68 @@ static berth_status expert_part(const struct binder *b, enum role role, uint32_t
         return BERTH_ERR_LIMIT;
     }
     *slice = (struct expert_slice){tensor->offset + (stacked ? bytes * expert : 0), tensor->file, (uint32_t)bytes};
-    *dtype = tensor->dtype;
     return BERTH_OK;
+}
+
+static berth_status expert_part(const struct binder *b, const struct catalog *catalog, uint32_t part, uint32_t layer,
+                                uint32_t moe, uint32_t expert, enum dtype *dtype, struct packed *packed)
+{
+    const struct tensor *tensor = NULL;
+    TRY(family_tensor(b->family, b->checkpoint, b->hparams, expert_roles[part], layer, expert, &tensor, b->err));
+    if (tensor == NULL) {
+        return error_set(b->err, BERTH_ERR_INTERNAL, "no tensor for part %u of layer %u", (unsigned)part,
+                         (unsigned)layer);
+    }
+    if (!can_compute(b, tensor)) {
+        return no_kernel(b, tensor);
+    }
+    bool stacked = tensor_is_stacked(tensor);
+    TRY(expert_slice_of(b, tensor, stacked, expert, catalog_slice(catalog, moe, expert, part)));
+    *dtype = tensor->dtype;
+    *packed = (struct packed){PACKED_NONE, DTYPE_F32, 0, 0};
+    for (uint32_t p = EXPERT_SCALES + part; p < catalog->parts; p += EXPERT_BIASES - EXPERT_SCALES) {
+        *catalog_slice(catalog, moe, expert, p) = (struct expert_slice){0};
+    }
+    if (tensor->side != NULL) {
+        *packed = tensor->side->format;
+        TRY(expert_slice_of(b, &tensor->side->scales, stacked, expert,
+                            catalog_slice(catalog, moe, expert, EXPERT_SCALES + part)));
+        if (tensor->side->biases.bytes > 0) {
+            TRY(expert_slice_of(b, &tensor->side->biases, stacked, expert,
+                                catalog_slice(catalog, moe, expert, EXPERT_BIASES + part)));
+        }
+    }
+    return BERTH_OK;
+}
+
+static berth_status expert_all_parts(const struct binder *b, const struct catalog *catalog, uint32_t layer,
+                                     uint32_t moe, uint32_t expert, struct expert_formats *f)
+{
+    TRY(expert_part(b, catalog, EXPERT_GATE, layer, moe, expert, &f->gate, &f->packed[EXPERT_GATE]));
+    TRY(expert_part(b, catalog, EXPERT_UP, layer, moe, expert, &f->up, &f->packed[EXPERT_UP]));
+    return expert_part(b, catalog, EXPERT_DOWN, layer, moe, expert, &f->down, &f->packed[EXPERT_DOWN]);
+}
+
+static bool same_formats(const struct expert_formats *a, const struct expert_formats *b)
+{
+    bool same = a->gate == b->gate && a->up == b->up && a->down == b->down;
+    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+        same = same && a->packed[part].kind == b->packed[part].kind &&
+               a->packed[part].scale_type == b->packed[part].scale_type &&
+               a->packed[part].group == b->packed[part].group && a->packed[part].tile_rows == b->packed[part].tile_rows;
+    }
+    return same;
+}
+
+/* Parts of an expert in this checkpoint: more where anything has scales of its own. */
+static uint32_t parts_of(const struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
+        if (checkpoint->tensors.items[i].side != NULL) {
+            return EXPERT_PARTS_MAX;
+        }
+    }
+    return EXPERT_PARTS;
 }
 
 berth_status expert_catalog(struct arena *tables, const struct family *family, const struct checkpoint *checkpoint,
@@ -200,7 +294,8 @@ berth_status expert_catalog(struct arena *tables, const struct family *family, c
                             struct expert_formats **formats, berth_error *err)
 {
     struct binder b = {NULL, tables, family, checkpoint, hparams, has_kernel, NULL, err};
-    TRY(catalog_layout(tables, hparams->moe_layers, hparams->experts, hparams->top_k, catalog, err));
+    TRY(catalog_layout_parts(tables, hparams->moe_layers, hparams->experts, hparams->top_k, parts_of(checkpoint),
+                             catalog, err));
     *formats = ARENA_NEW(tables, struct expert_formats, hparams->moe_layers);
     TRY(arena_check(tables, "expert catalog", err));
     if (arena_is_measuring(tables)) {
@@ -211,16 +306,12 @@ berth_status expert_catalog(struct arena *tables, const struct family *family, c
         if (hparams->layer_moe[layer] == 0) {
             continue;
         }
-        struct expert_formats first = {DTYPE_COUNT, DTYPE_COUNT, DTYPE_COUNT};
+        struct expert_formats first = {.gate = DTYPE_COUNT};
         for (uint32_t expert = 0; expert < hparams->experts; expert++) {
             struct expert_formats f;
-            TRY(expert_part(&b, ROLE_EXPERT_GATE, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_GATE),
-                            &f.gate));
-            TRY(expert_part(&b, ROLE_EXPERT_UP, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_UP), &f.up));
-            TRY(expert_part(&b, ROLE_EXPERT_DOWN, layer, expert, catalog_slice(catalog, moe, expert, EXPERT_DOWN),
-                            &f.down));
+            TRY(expert_all_parts(&b, catalog, layer, moe, expert, &f));
             first = expert == 0 ? f : first;
-            if (f.gate != first.gate || f.up != first.up || f.down != first.down) {
+            if (!same_formats(&f, &first)) {
                 error_set(err, BERTH_ERR_UNSUPPORTED, "the experts of layer %u are stored in different formats",
                           (unsigned)layer);
                 error_at_path(err, checkpoint->path);

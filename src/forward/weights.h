@@ -17,7 +17,8 @@ struct matrix {
     uint64_t row_bytes;
     uint32_t rows, k;
     enum dtype dtype;
-    const float *scale; /* multiplies the product before the bias; NULL: none */
+    const float *scale;      /* multiplies the product before the bias; NULL: none */
+    struct packed_side side; /* format kind PACKED_NONE: the matrix is all there is */
 };
 
 struct layer_weights {
@@ -42,7 +43,8 @@ struct trunk_read {
     uint16_t layer;
     uint8_t role;
     uint8_t dtype;
-    bool widen; /* convert to float32 */
+    bool widen;  /* convert to float32 */
+    bool scales; /* beside a matrix: a value that is not finite would spoil its rows */
 };
 
 struct trunk {
@@ -60,6 +62,7 @@ struct trunk {
 /* Formats of the routed experts, by MoE layer. */
 struct expert_formats {
     enum dtype gate, up, down;
+    struct packed packed[EXPERT_PARTS]; /* kind PACKED_NONE: nothing lies beside the part */
 };
 
 /* `weights` takes the tensors, `tables` the descriptors. Refuses formats without a kernel in `has_kernel`. */

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "model/checkpoint_parts.h"
 #include "model/json.h"
+#include "model/layouts.h"
 #include "model/reader.h"
 #include "model/safetensors.h"
 
@@ -336,6 +337,17 @@ static berth_status open_only(struct opening *o, const char *directory, berth_er
     return open_weights(o, directory, &name, 1, err);
 }
 
+static berth_status open_files(struct opening *o, const char *directory, const char *alone, berth_error *err)
+{
+    if (alone != NULL) {
+        struct str name = str_from(alone);
+        return open_weights(o, directory, &name, 1, err);
+    }
+    struct str document;
+    TRY(read_document(o, directory, index_name, &document, err));
+    return document.ptr != NULL ? open_indexed(o, directory, document, err) : open_only(o, directory, err);
+}
+
 berth_status checkpoint_open_hf(struct opening *o, const char *directory, const char *alone, berth_error *err)
 {
     struct checkpoint *out = o->out;
@@ -350,11 +362,6 @@ berth_status checkpoint_open_hf(struct opening *o, const char *directory, const 
     if ((o->want & CHECKPOINT_WANT_TENSORS) == 0) {
         return BERTH_OK;
     }
-    if (alone != NULL) {
-        struct str name = str_from(alone);
-        return open_weights(o, directory, &name, 1, err);
-    }
-    struct str document;
-    TRY(read_document(o, directory, index_name, &document, err));
-    return document.ptr != NULL ? open_indexed(o, directory, document, err) : open_only(o, directory, err);
+    TRY(open_files(o, directory, alone, err));
+    return layouts_apply(out, o->scratch, err);
 }

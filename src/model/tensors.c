@@ -42,6 +42,11 @@ uint64_t tensor_elems(const struct tensor *tensor)
     return elems;
 }
 
+uint64_t tensor_stored_bytes(const struct tensor *tensor)
+{
+    return tensor->bytes + (tensor->side == NULL ? 0 : tensor->side->scales.bytes + tensor->side->biases.bytes);
+}
+
 bool tensor_size(struct tensor *tensor)
 {
     uint64_t rows = 1;

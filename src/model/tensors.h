@@ -6,10 +6,12 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "memory/arena.h"
-#include "quant/quant.h"
+#include "quant/packed.h"
 
 /* Six dims: convolutions of vision towers have five. */
 enum { TENSOR_DIMS_MAX = 6, TENSOR_NAME_MAX = 256, TENSORS_MAX = 1 << 20 };
+
+struct tensor_side;
 
 struct tensor {
     struct str name;
@@ -19,6 +21,14 @@ struct tensor {
     uint32_t file;                  /* index into checkpoint.files */
     uint64_t offset;                /* first byte, from the start of that file */
     uint64_t bytes;
+    const struct tensor_side *side; /* NULL: the values need nothing beside them */
+};
+
+/* Scales (and biases) that lie in tensors of their own. These are not in the directory: their tensor is dtype, dims and
+ * side of what they belong to, whose dims are those of the values. Filled by layouts_apply(). */
+struct tensor_side {
+    struct packed format;
+    struct tensor scales, biases; /* biases.bytes 0: none */
 };
 
 struct tensor_dir {
@@ -44,6 +54,9 @@ struct tensor_file {
 berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint32_t count,
                               const struct tensor_file *files, uint32_t files_count, struct arena *scratch,
                               berth_error *err);
+
+/* Stored bytes with what lies beside. */
+uint64_t tensor_stored_bytes(const struct tensor *tensor);
 
 /* Elements and bytes of tensor->dims and dtype into tensor->bytes. False on overflow, or when a row is not a whole
  * number of blocks. */

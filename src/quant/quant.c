@@ -7,9 +7,10 @@
 
 /* clang-format off */
 #define WRITTEN(name, st, id, elems, bytes, act, half_at, halves, fn) \
-    {name, st, id, elems, bytes, act, half_at, halves, fn##_dequantise, fn##_quantise}
-#define DECODED(name, st, id, elems, bytes, fn)       {name, st, id, elems, bytes, ACT_F32, 0, 0, fn##_dequantise, NULL}
-#define SIZED(name, st, id, elems, bytes)             {name, st, id, elems, bytes, ACT_NONE, 0, 0, NULL, NULL}
+    {name, st, id, elems, bytes, act, half_at, halves, false, fn##_dequantise, fn##_quantise}
+#define DECODED(name, st, id, elems, bytes, fn)       {name, st, id, elems, bytes, ACT_F32, 0, 0, false, fn##_dequantise, NULL}
+#define SIZED(name, st, id, elems, bytes)             {name, st, id, elems, bytes, ACT_NONE, 0, 0, false, NULL, NULL}
+#define SIDED(name, st, elems, bytes)                 {name, st, -1, elems, bytes, ACT_F32, 0, 0, true, NULL, NULL}
 
 const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_F32] =     WRITTEN("F32",    "F32",  0,  1,   4,   ACT_F32, 0, 0, f32),
@@ -50,7 +51,7 @@ const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_U32]     = SIZED("U32",  "U32",  -1, 1, 4),
     [DTYPE_U64]     = SIZED("U64",  "U64",  -1, 1, 8),
     [DTYPE_BOOL]    = SIZED("BOOL", "BOOL", -1, 1, 1),
-    [DTYPE_F8_E4M3] = SIZED("F8_E4M3", "F8_E4M3", -1, 1, 1),
+    [DTYPE_F8_E4M3] = SIDED("F8_E4M3", "F8_E4M3", 1, 1),
     [DTYPE_F8_E5M2] = SIZED("F8_E5M2", "F8_E5M2", -1, 1, 1),
     [DTYPE_F8_E4M3FNUZ] = SIZED("F8_E4M3FNUZ", "F8_E4M3FNUZ", -1, 1, 1),
     [DTYPE_F8_E5M2FNUZ] = SIZED("F8_E5M2FNUZ", "F8_E5M2FNUZ", -1, 1, 1),
@@ -59,6 +60,13 @@ const struct quant_row quant_rows[DTYPE_COUNT] = {
     [DTYPE_F6_E3M2] = SIZED("F6_E3M2", "F6_E3M2", -1, 4, 3),
     [DTYPE_F4]      = SIZED("F4",   "F4",   -1, 2, 1),
     [DTYPE_C64]     = SIZED("C64",  "C64",  -1, 1, 8),
+    [DTYPE_MLX2]    = SIDED("MLX2", NULL, 32, 8),
+    [DTYPE_MLX3]    = SIDED("MLX3", NULL, 32, 12),
+    [DTYPE_MLX4]    = SIDED("MLX4", NULL, 32, 16),
+    [DTYPE_MLX5]    = SIDED("MLX5", NULL, 32, 20),
+    [DTYPE_MLX6]    = SIDED("MLX6", NULL, 32, 24),
+    [DTYPE_MLX8]    = SIDED("MLX8", NULL, 32, 32),
+    [DTYPE_MXFP4_ROWS] = SIDED("MXFP4_ROWS", NULL, 32, 16),
 };
 /* clang-format on */
 

@@ -59,6 +59,14 @@ enum dtype {
     DTYPE_F6_E3M2,
     DTYPE_F4, /* two a byte */
     DTYPE_C64,
+    /* Quants whose scales lie beside them (quant/packed.h); DTYPE_F8_E4M3 may have them, too: */
+    DTYPE_MLX2,
+    DTYPE_MLX3,
+    DTYPE_MLX4,
+    DTYPE_MLX5,
+    DTYPE_MLX6,
+    DTYPE_MLX8,
+    DTYPE_MXFP4_ROWS,
     DTYPE_COUNT
 };
 
@@ -87,7 +95,8 @@ struct quant_row {
     enum act_kind act;
     uint8_t half_at,
         halves; /* binary16 numbers of a block that must be finite: `halves` of them from byte half_at on */
-    /* n elements (a multiple of block_elems) from any alignment to float32; NULL: not readable yet. Exact. */
+    bool sided; /* read through packed_dequantise(), with the scales beside it */
+    /* n elements (a multiple of block_elems) from any alignment to float32; NULL: not readable by itself. Exact. */
     void (*dequantise)(const void *blocks, float *out, size_t n);
     /* n elements from float32 to blocks; NULL: convert cannot write it. */
     void (*quantise)(const float *in, void *blocks, size_t n);

@@ -182,7 +182,7 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
     }
     for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
         const struct tensor *tensor = &checkpoint->tensors.items[i];
-        out->tensor_bytes += tensor->bytes;
+        out->tensor_bytes += tensor_stored_bytes(tensor);
         out->parameters += tensor_elems(tensor);
         count_dtype(out, tensor);
     }
@@ -223,7 +223,7 @@ void tool_each_tensor(const tool_checkpoint *tool, tool_tensor_fn *fn, void *use
             .dims_count = tensor->dims_count,
             .file = tensor->file,
             .offset = tensor->offset,
-            .bytes = tensor->bytes,
+            .bytes = tensor_stored_bytes(tensor),
         };
         _Static_assert(sizeof shown.dims == sizeof tensor->dims, "room for every dim");
         memcpy(shown.dims, tensor->dims, sizeof shown.dims);

@@ -24,5 +24,8 @@ add_test(NAME identity_pocket COMMAND identity_run ${pocket_model} 68 4)
 add_test(NAME identity_qwen3-moe COMMAND identity_run ${CMAKE_SOURCE_DIR}/tests/golden/qwen3-moe 40 8)
 # Every KV head with a query head of its own: successive tokens pass over the keys together.
 add_test(NAME identity_olmoe COMMAND identity_run ${CMAKE_SOURCE_DIR}/tests/golden/olmoe 70 8)
+# Scales in tensors of their own: nine slices an expert (MLX, several widths in one model), and six (FP8).
+add_test(NAME identity_packed_mlx COMMAND identity_run ${CMAKE_SOURCE_DIR}/tests/golden/packed/qwen3-moe-mlx-mixed 40 4)
+add_test(NAME identity_packed_fp8 COMMAND identity_run ${CMAKE_SOURCE_DIR}/tests/golden/packed/qwen3-moe-fp8 20 3)
 add_test(NAME identity_pocket_kv COMMAND identity_run ${pocket_model} 20 3 q8_0)
 set_tests_properties(pocket_exact pocket_quantised pocket_quantised_kv identity_pocket identity_pocket_kv identity_qwen3-moe identity_olmoe PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)

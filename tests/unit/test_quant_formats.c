@@ -39,7 +39,8 @@ static void table_every_row_is_filled(void **state)
         if (row->safetensors != NULL) {
             assert_int_equal(quant_from_safetensors(str_from(row->safetensors)), t);
         }
-        assert_true((row->act == ACT_NONE) == (row->dequantise == NULL));
+        assert_true((row->act == ACT_NONE) == (row->dequantise == NULL && !row->sided));
+        assert_true(row->dequantise == NULL || !row->sided);
     }
 }
 

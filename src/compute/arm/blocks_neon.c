@@ -58,3 +58,15 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
 
 #define MATMUL(TYPE, name) BLOCK_MATMUL(neon, name, TYPE)
 BLOCK_FORMATS(MATMUL)
+
+static void packed(enum dtype type, const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    packed_product(type, multiply, m, row_begin, row_end);
+}
+
+#define PACKED_MATMUL(TYPE)                                                               \
+    void neon_matmul_##TYPE(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
+    {                                                                                     \
+        packed(DTYPE_##TYPE, m, row_begin, row_end);                                      \
+    }
+PACKED_FORMATS(PACKED_MATMUL)

@@ -7,6 +7,7 @@
 #include "compute/units.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = neon_matmul_##name,
+#define PACKED_ENTRY(TYPE) [DTYPE_##TYPE] = neon_matmul_##TYPE,
 
 const struct kernels kernels_neon = {
     .isa = BERTH_ISA_NEON,
@@ -14,7 +15,7 @@ const struct kernels kernels_neon = {
     .matmul = {[DTYPE_F32] = neon_matmul_f32,
                [DTYPE_F16] = neon_matmul_f16,
                [DTYPE_BF16] = neon_matmul_bf16,
-               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY) PACKED_FORMATS(PACKED_ENTRY)},
     .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = neon_prepare_q8, [ACT_Q8_SUPER] = neon_prepare_q8_super},
     .rmsnorm = neon_rmsnorm,
     .rope = neon_rope,

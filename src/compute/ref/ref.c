@@ -7,6 +7,7 @@
 #include "compute/units.h"
 
 #define ENTRY(TYPE, name) [DTYPE_##TYPE] = ref_matmul_##name,
+#define PACKED_ENTRY(TYPE) [DTYPE_##TYPE] = ref_matmul_##TYPE,
 
 const struct kernels kernels_ref = {
     .isa = BERTH_ISA_REF,
@@ -14,7 +15,7 @@ const struct kernels kernels_ref = {
     .matmul = {[DTYPE_F32] = ref_matmul_f32,
                [DTYPE_F16] = ref_matmul_f16,
                [DTYPE_BF16] = ref_matmul_bf16,
-               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY)},
+               UNIT_FORMATS(ENTRY) BLOCK_FORMATS(ENTRY) PACKED_FORMATS(PACKED_ENTRY)},
     .prepare = {[ACT_F32] = ref_prepare_f32, [ACT_Q8] = ref_prepare_q8, [ACT_Q8_SUPER] = ref_prepare_q8_super},
     .rmsnorm = ref_rmsnorm,
     .rope = ref_rope,

@@ -30,3 +30,15 @@ static void product(enum dtype type, const struct matmul *m, uint32_t row_begin,
         product(DTYPE_##TYPE, m, row_begin, row_end);                                    \
     }
 BLOCK_FORMATS(MATMUL)
+
+static void packed(enum dtype type, const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    packed_product(type, multiply, m, row_begin, row_end);
+}
+
+#define PACKED_MATMUL(TYPE)                                                              \
+    void ref_matmul_##TYPE(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
+    {                                                                                    \
+        packed(DTYPE_##TYPE, m, row_begin, row_end);                                     \
+    }
+PACKED_FORMATS(PACKED_MATMUL)
