@@ -353,6 +353,7 @@ static int run(int argc, char **argv)
             talk->options.sample.seed = host_seed();
         }
         struct engine_needs needs = {
+            .warm_ms = WARM_IDLE_MS,
             .extra_bytes =
                 engine_text_bytes(talk->options.model.ctx_tokens) + (host_is_terminal(HOST_STDIN) ? EDITOR_BYTES : 0),
             .measure = !talk->options.model.quiet && host_is_terminal(HOST_STDERR),

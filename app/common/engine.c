@@ -284,13 +284,13 @@ static void measure(struct engine *engine, const struct model_options *options, 
     engine->limit.measured = tool_measure_rates(options->path, &want, &engine->limit.rates, NULL) == BERTH_OK;
 }
 
-/* A short start in what the ledger says; the first prompt does not wait for more. */
-enum { WARM_MAX_S = 2 };
-static void warm(struct engine *engine)
+/* A short start in what the ledger says; the first prompt does not wait for more. What is read here need not be read
+ * for the prompt. */
+static void warm(struct engine *engine, uint64_t most_ms)
 {
     berth_warm done = BERTH_WARM_INIT;
     berth_error err;
-    if (berth_model_warm(engine->model, WARM_MAX_S * 1000000000ull, &done, &err) != BERTH_OK) {
+    if (berth_model_warm(engine->model, most_ms * 1000000, &done, &err) != BERTH_OK) {
         report_note("warm start: %s", err.message);
     } else if (engine->verbose && done.experts > 0) {
         char bytes[FORMAT_MAX];
@@ -357,7 +357,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
         }
         host_watch(engine->session);
         if (options->ledger != BERTH_LEDGER_OFF) {
-            warm(engine);
+            warm(engine, needs->warm_ms > 0 ? needs->warm_ms : WARM_REQUEST_MS);
         }
     }
     engine->open_ns = host_now_ns() - start;

@@ -33,6 +33,9 @@ extern const struct arg_option machine_option_rows[];
 extern const struct arg_option talk_option_rows[];
 enum { PLAN_OPTIONS = 4, MACHINE_OPTIONS = 10, TALK_OPTIONS = 2 };
 
+/* Most time for the warm start: a request waits; somebody still has to type. */
+enum { WARM_REQUEST_MS = 500, WARM_IDLE_MS = 2000 };
+
 /* What the verb needs besides the options. */
 struct engine_needs {
     uint32_t ctx_tokens;  /* context known to be needed; used when --ctx is absent and the default is smaller */
@@ -40,7 +43,8 @@ struct engine_needs {
     uint64_t extra_bytes; /* buffers of the verb beyond the common share */
     bool text_only;       /* tokenizer only */
     bool no_session;
-    bool measure; /* measure the machine first, for the speed law */
+    uint32_t warm_ms; /* most time for the warm start; 0: WARM_REQUEST_MS, for a request that waits */
+    bool measure;     /* measure the machine first, for the speed law */
     berth_route_fn *route;
     void *route_user;
 };

@@ -276,14 +276,10 @@ static unsigned char *slot_memory(const struct cache *cache, uint32_t layer, uin
     return pool->base + (slot - pool->first) * pool->slot_bytes;
 }
 
-/* The first owner maps the slot in, here and now: reader threads that fault the same huge page at once would each be
- * charged for one, over the plan. */
 static void slot_own(struct cache *cache, uint32_t slot, uint32_t layer, uint16_t expert, enum policy_end end)
 {
-    if (!cache->slots[slot].touched && cache->io != NULL) {
-        os_populate(slot_memory(cache, layer, slot), cache->pools[cache->layer_pool[layer]].slot_bytes);
-    }
-    cache->slots[slot] = (struct slot){.layer = layer, .expert = expert, .held = true, .touched = true};
+    cache->slots[slot] =
+        (struct slot){.layer = layer, .expert = expert, .held = true, .touched = cache->slots[slot].touched};
     *cell_of(cache, layer, expert) = slot;
     cache->layer_slots[layer]++;
     cache->stats.slots_used++;
@@ -331,9 +327,20 @@ static uint32_t slot_find(struct cache *cache, uint32_t layer)
 
 /* ---- a visit -------------------------------------------------------------------------------------------- */
 
+/* The first reader maps the slot in, here and now: reader threads that fault the same huge page at once would each be
+ * charged for one, over the plan. */
+static void slot_touch(struct cache *cache, uint32_t layer, uint32_t slot)
+{
+    if (!cache->slots[slot].touched && cache->io != NULL) {
+        os_populate(slot_memory(cache, layer, slot), cache->pools[cache->layer_pool[layer]].slot_bytes);
+    }
+    cache->slots[slot].touched = true;
+}
+
 static void position_fetch(struct cache *cache, uint32_t position)
 {
     struct visit *visit = &cache->visit;
+    slot_touch(cache, visit->layer, visit->slots[position]);
     struct fetch *fetch = &cache->fetches[(position - visit->hits) % cache->fetches_count];
     struct expert_place place;
     catalog_place(cache->catalog, visit->layer, visit->experts[position], &place);

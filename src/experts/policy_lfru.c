@@ -59,12 +59,18 @@ static double lfru_keep(const void *state, uint32_t layer, uint32_t expert)
     return (double)usage_lfru_score(lfru->heat[cell], lfru->last[cell], (uint32_t)lfru->view->layer_visits[layer]);
 }
 
-static double lfru_evict(const void *state, uint32_t holder, uint32_t wanting, double keep)
+static double lfru_worth(const void *state, double keep)
+{
+    (void)state;
+    return -keep;
+}
+
+static double lfru_evict(const void *state, uint32_t holder, uint32_t wanting, double worth)
 {
     (void)state;
     (void)holder;
     (void)wanting;
-    return -keep;
+    return worth;
 }
 
 static void lfru_hit(void *state, uint32_t slot)
@@ -86,10 +92,12 @@ static void lfru_remove(void *state, uint32_t slot)
     scored_drop(&lfru->scored, slot);
 }
 
+static const struct scored_order lfru_order = {lfru_keep, lfru_worth, lfru_evict};
+
 static uint32_t lfru_victim(void *state, uint32_t layer)
 {
     const struct lfru *lfru = state;
-    return scored_victim(&lfru->scored, lfru, lfru_keep, lfru_evict, layer);
+    return scored_victim(&lfru->scored, lfru, &lfru_order, layer);
 }
 
 const struct policy_row policy_lfru = {.name = "lfru",

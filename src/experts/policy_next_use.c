@@ -5,10 +5,10 @@
  * distance in the cycle of layers.
  *
  * p is learned while the model runs. What is known of an expert is put into one cell of a small table, by the visits
- * since its last use and by its share of recent visits (decayed, mixed with the ledger's); the cell counts how often
- * experts in this state were selected by the next visit. Until a cell has seen enough, the share itself stands in.
- * All experts of all layers teach the same table, so it is useful after a few tokens, and it fits whatever mix of
- * recency and popularity the model's routing has. */
+ * since its last use and by its share of visits (recent ones decayed, and the ledger's as if it were a few more); the
+ * cell counts how often experts in this state were selected by the next visit. The table starts with what the routing
+ * of two models has in common, so that it is useful at once; all experts of all layers teach it, so that it soon fits
+ * whatever mix of recency and popularity this model has. */
 #include "base/bytes.h"
 #include "base/halve.h"
 #include "experts/policy_scored.h"
@@ -17,11 +17,37 @@ enum {
     AGES = 512, /* visits; longer ago is all the same */
     AGE_ROWS = 12,
     SHARE_COLUMNS = 24, /* half octaves of the share, 2^-10 and less to 1 */
+    CELLS = AGE_ROWS * SHARE_COLUMNS,
     TRIALS_MAX = 1 << 20
+};
+
+/* Probability in per mille that an expert in a cell was selected by its layer's next visit: OLMoE-1B-7B and
+ * Qwen3-30B-A3B together, second halves of their traces with the first halves as the ledger. Rows: ages 0 (never
+ * occurs), 1, 2, 3, 4-6, 7-9, -13, -19, -28, -42, longer, never. */
+static const uint16_t first_guess[AGE_ROWS][SHARE_COLUMNS] = {
+    {1, 1, 1, 2, 2, 3, 5, 7, 9, 13, 19, 26, 37, 53, 74, 105, 149, 210, 297, 420, 595, 841, 1000, 1000},
+    {101, 101, 102, 102, 103, 105, 107, 109, 113, 118, 126, 137,
+     172, 233, 248, 251, 273, 314, 426, 598, 751, 873, 950, 950},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 12, 17, 24, 42, 53, 94, 108, 135, 164, 249, 355, 496, 642, 900, 900},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 12, 17, 19, 47, 69, 102, 118, 143, 176, 179, 288, 382, 596, 900, 900},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 12, 17, 17, 59, 56, 71, 89, 122, 158, 197, 282, 418, 755, 900, 900},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 12, 15, 21, 35, 39, 64, 86, 122, 185, 177, 274, 418, 757, 900, 900},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 12, 15, 15, 41, 48, 76, 93, 99, 108, 149, 214, 479, 757, 900, 900},
+    {1, 1, 1, 1, 2, 3, 4, 6, 8, 11, 18, 34, 45, 62, 73, 79, 93, 109, 124, 262, 496, 757, 900, 900},
+    {0, 0, 1, 1, 1, 2, 2, 3, 5, 25, 36, 44, 50, 52, 56, 46, 55, 50, 87, 195, 297, 420, 500, 500},
+    {0, 0, 1, 1, 1, 2, 2, 18, 19, 27, 32, 39, 42, 41, 36, 25, 28, 87, 113, 210, 297, 420, 500, 500},
+    {11, 10, 1, 9, 18, 9, 23, 19, 25, 16, 20, 17, 14, 14, 16, 25, 11, 35, 64, 89, 124, 173, 205, 205},
+    {3, 1, 1, 17, 10, 12, 13, 22, 19, 28, 37, 47, 65, 74, 103, 134, 186, 169, 278, 346, 670, 865, 900, 900},
 };
 
 struct lesson {
     float trials, uses;
+};
+
+/* What is known of an expert: its cell of the table, and its share of visits. */
+struct known {
+    uint32_t cell;
+    float share;
 };
 
 struct next_use {
@@ -29,11 +55,12 @@ struct next_use {
     const struct policy_view *view;
     float *rate;           /* [layers][experts] decayed count of visits that selected it, as of `last` */
     uint32_t *last;        /* [layers][experts] the layer's visit that selected it last; 0: none has */
-    float decay[AGES];     /* decay^age */
-    uint8_t age_row[AGES]; /* row of the table for an age */
-    float share, prior;    /* what turns rate and ledger into a share */
-    float patience;        /* trials that the share counts for */
-    struct lesson lessons[AGE_ROWS][SHARE_COLUMNS];
+    struct known *known;   /* [layers][experts] what is known when the layer is visited for the time known_at[layer] */
+    uint64_t *known_at;    /* [layers] 0: nothing yet */
+    float decay[AGES + 2]; /* decay^age; longer ago and never: 0 */
+    uint16_t age_row[AGES + 2]; /* first cell of the table's row for an age; longer ago; never */
+    float mix, step;            /* share of recent visits in an expert's share; decay of one visit */
+    struct lesson lessons[CELLS];
 };
 
 static void fill(struct next_use *policy, uint64_t half_life, uint64_t mix, uint64_t patience)
@@ -45,15 +72,18 @@ static void fill(struct next_use *policy, uint64_t half_life, uint64_t mix, uint
         for (uint32_t limit = 6; age >= 4 && age > limit && row < AGE_ROWS - 2; limit += limit / 2) {
             row++;
         }
-        policy->age_row[age] = (uint8_t)row;
+        policy->age_row[age] = (uint16_t)(row * SHARE_COLUMNS);
         policy->decay[age] = (float)power;
         power *= step;
     }
-    policy->share = (float)((double)mix / 100.0 * (1.0 - step));
-    policy->prior = (float)(1.0 - (double)mix / 100.0);
-    policy->patience = (float)patience;
-    for (uint32_t i = 0; i < AGE_ROWS * SHARE_COLUMNS; i++) {
-        policy->lessons[i / SHARE_COLUMNS][i % SHARE_COLUMNS] = (struct lesson){0.0f, 0.0f};
+    policy->age_row[AGES] = (AGE_ROWS - 2) * SHARE_COLUMNS;
+    policy->age_row[AGES + 1] = (AGE_ROWS - 1) * SHARE_COLUMNS;
+    policy->decay[AGES] = policy->decay[AGES + 1] = 0.0f;
+    policy->step = (float)step;
+    policy->mix = (float)((double)mix / 100.0);
+    for (uint32_t i = 0; i < CELLS; i++) { /* the first guess counts like so many trials */
+        float guess = (float)first_guess[i / SHARE_COLUMNS][i % SHARE_COLUMNS] / 1000.0f;
+        policy->lessons[i] = (struct lesson){(float)patience, (float)patience * guess};
     }
 }
 
@@ -64,7 +94,7 @@ static berth_status next_use_layout(struct arena *tables, const struct policy_vi
     uint64_t cells = (uint64_t)view->catalog->layers * view->catalog->experts;
     uint64_t half_life = 16;
     uint64_t mix = 80;
-    uint64_t patience = 32;
+    uint64_t patience = 512;
     struct next_use *policy = ARENA_NEW(tables, struct next_use, 1);
     struct next_use parts = {.view = view};
     TRY(policy_check_options(view->options, keys, err));
@@ -78,6 +108,8 @@ static berth_status next_use_layout(struct arena *tables, const struct policy_vi
     scored_layout(tables, view, &parts.scored);
     parts.rate = ARENA_NEW(tables, float, cells);
     parts.last = ARENA_NEW(tables, uint32_t, cells);
+    parts.known = ARENA_NEW(tables, struct known, cells);
+    parts.known_at = ARENA_NEW(tables, uint64_t, view->catalog->layers);
     TRY(arena_check(tables, "next-use policy", err));
     if (policy != NULL) {
         *policy = parts;
@@ -87,36 +119,48 @@ static berth_status next_use_layout(struct arena *tables, const struct policy_vi
             policy->rate[cell] = 0.0f;
             policy->last[cell] = 0;
         }
+        for (uint32_t layer = 0; layer < view->catalog->layers; layer++) {
+            policy->known_at[layer] = 0;
+        }
         *state = policy;
     }
     return BERTH_OK;
 }
 
-struct known {
-    uint32_t row, column;
-    float share;
-};
-
-/* What is known of an expert when its layer is visited for the `now`th time. */
-static struct known known_of(const struct next_use *policy, uint64_t cell, uint64_t now)
+/* Works out what is known of a layer's experts when it is visited for the `now`th time: once a visit, for the choice of
+ * victims until then and for what that visit teaches. The ledger weighs like the visits that a full history has more
+ * than `mix` of it, so that it decides at first and steps back as visits come in. */
+static const struct known *know(const struct next_use *policy, uint32_t layer, uint64_t now)
 {
-    struct known known = {.row = AGE_ROWS - 1, .share = policy->prior * policy->view->prior[cell]};
-    if (policy->last[cell] != 0) {
-        uint64_t age = now - policy->last[cell];
-        known.row = age < AGES ? policy->age_row[age] : AGE_ROWS - 2;
-        known.share += age < AGES ? policy->rate[cell] * policy->decay[age] * policy->share : 0.0f;
+    uint32_t experts = policy->view->catalog->experts;
+    uint64_t row = (uint64_t)layer * experts;
+    struct known *known = policy->known + row;
+    if (policy->known_at[layer] == now) {
+        return known;
     }
-    known.share += 0x1p-12f;
-    /* Exponent and first bit of the mantissa: two columns an octave, from 2^-11. */
-    int32_t octave2 = (int32_t)(f32_to_bits(known.share) >> 22) - 2 * (127 - 11);
-    known.column = octave2 < 0 ? 0 : (octave2 >= SHARE_COLUMNS ? SHARE_COLUMNS - 1 : (uint32_t)octave2);
+    policy->known_at[layer] = now;
+    float seen = 1.0f - policy->decay[now - 1 < AGES ? now - 1 : AGES]; /* part of a full history */
+    float whole = policy->mix * seen + 1.0f - policy->mix;
+    whole = whole > 1.0f - policy->step ? whole : 1.0f - policy->step;
+    float recent = policy->mix * (1.0f - policy->step) / whole;
+    float ledger = (1.0f - policy->mix) / whole;
+    for (uint32_t expert = 0; expert < experts; expert++) {
+        uint64_t last = policy->last[row + expert];
+        uint64_t age = now - last < AGES ? now - last : AGES;
+        age = last == 0 ? AGES + 1 : age;
+        float share = ledger * policy->view->prior[row + expert] +
+                      recent * policy->rate[row + expert] * policy->decay[age] + 0x1p-12f;
+        /* Exponent and first bit of the mantissa: two columns an octave, from 2^-11. */
+        int32_t octave2 = (int32_t)(f32_to_bits(share) >> 22) - 2 * (127 - 11);
+        octave2 = octave2 < 0 ? 0 : octave2;
+        octave2 = octave2 < SHARE_COLUMNS ? octave2 : SHARE_COLUMNS - 1;
+        known[expert] = (struct known){policy->age_row[age] + (uint32_t)octave2, share};
+    }
     return known;
 }
 
-static void count(struct lesson *lesson, float trials, float uses)
+static void forget_half(struct lesson *lesson)
 {
-    lesson->trials += trials;
-    lesson->uses += uses;
     if (lesson->trials > TRIALS_MAX) {
         lesson->trials *= 0.5f;
         lesson->uses *= 0.5f;
@@ -124,15 +168,24 @@ static void count(struct lesson *lesson, float trials, float uses)
 }
 
 /* In a prompt nearly all experts are selected by some token: nothing to learn from. */
-static void learn(struct next_use *policy, const struct policy_visit *visit, uint64_t row, uint64_t now)
+static void learn(struct next_use *policy, const struct policy_visit *visit, uint64_t now)
 {
-    for (uint32_t expert = 0; expert < policy->view->catalog->experts; expert++) {
-        struct known known = known_of(policy, row + expert, now);
-        count(&policy->lessons[known.row][known.column], 1.0f, 0.0f);
+    const struct known *known = know(policy, visit->layer, now);
+    uint32_t experts = policy->view->catalog->experts;
+    for (uint32_t expert = 0; expert < experts;) { /* neighbours are often in one cell: those never used */
+        uint32_t cell = known[expert].cell;
+        uint32_t first = expert++;
+        while (expert < experts && known[expert].cell == cell) {
+            expert++;
+        }
+        struct lesson *lesson = &policy->lessons[cell];
+        lesson->trials += (float)(expert - first);
+        forget_half(lesson);
     }
     for (uint32_t i = 0; i < visit->count; i++) {
-        struct known known = known_of(policy, row + visit->experts[i], now);
-        count(&policy->lessons[known.row][known.column], 0.0f, 1.0f);
+        struct lesson *lesson = &policy->lessons[known[visit->experts[i]].cell];
+        lesson->uses += 1.0f;
+        forget_half(lesson);
     }
 }
 
@@ -142,7 +195,7 @@ static void next_use_visit(void *state, const struct policy_visit *visit)
     uint64_t row = (uint64_t)visit->layer * policy->view->catalog->experts;
     uint64_t now = policy->view->layer_visits[visit->layer];
     if (visit->phase == BERTH_PHASE_DECODE) {
-        learn(policy, visit, row, now);
+        learn(policy, visit, now);
     }
     for (uint32_t i = 0; i < visit->count; i++) {
         uint64_t cell = row + visit->experts[i];
@@ -158,21 +211,27 @@ static void next_use_visit(void *state, const struct policy_visit *visit)
 static double next_use_keep(const void *state, uint32_t layer, uint32_t expert)
 {
     const struct next_use *policy = state;
-    uint64_t cell = (uint64_t)layer * policy->view->catalog->experts + expert;
-    struct known known = known_of(policy, cell, policy->view->layer_visits[layer] + 1);
-    const struct lesson *lesson = &policy->lessons[known.row][known.column];
-    float p = (lesson->uses + policy->patience * known.share) / (lesson->trials + policy->patience);
-    return (double)p + (double)known.share * 1e-6; /* the share decides between experts of one cell */
+    const struct known *known = know(policy, layer, policy->view->layer_visits[layer] + 1) + expert;
+    const struct lesson *lesson = &policy->lessons[known->cell];
+    return (double)(lesson->uses / lesson->trials) +
+           (double)known->share * 1e-6; /* the share decides between experts of one cell */
+}
+
+/* Visits of its layer until an expert is expected, from what keeping it is worth. */
+static double next_use_wait(const void *state, double keep)
+{
+    (void)state;
+    double p = keep < 1.0 ? keep : 1.0;
+    return (1.0 - p) / p;
 }
 
 /* Tokens until the holder's coldest expert is expected again. */
-static double next_use_evict(const void *state, uint32_t holder, uint32_t wanting, double keep)
+static double next_use_evict(const void *state, uint32_t holder, uint32_t wanting, double wait)
 {
     const struct next_use *policy = state;
     uint32_t layers = policy->view->catalog->layers;
     uint32_t away = holder > wanting ? holder - wanting : holder + layers - wanting;
-    double p = keep < 1.0 ? keep : 1.0;
-    return (double)away / (double)layers + (1.0 - p) / p;
+    return (double)away / (double)layers + wait;
 }
 
 static void next_use_hit(void *state, uint32_t slot)
@@ -194,10 +253,12 @@ static void next_use_remove(void *state, uint32_t slot)
     scored_drop(&policy->scored, slot);
 }
 
+static const struct scored_order next_use_order = {next_use_keep, next_use_wait, next_use_evict};
+
 static uint32_t next_use_victim(void *state, uint32_t layer)
 {
     const struct next_use *policy = state;
-    return scored_victim(&policy->scored, policy, next_use_keep, next_use_evict, layer);
+    return scored_victim(&policy->scored, policy, &next_use_order, layer);
 }
 
 const struct policy_row policy_next_use = {.name = "next-use",

@@ -11,14 +11,22 @@ struct scored {
     const struct policy_view *view;
     struct slot_lists lists;
     uint32_t *coldest; /* [layers] its slot to take; SLOT_NONE: there is none */
-    double *keep;      /* [layers] the score of that slot */
+    double *keep;      /* [layers] worth() of that slot's score */
     uint8_t *known;    /* [layers] coldest is up to date */
 };
 
 /* What keeping an expert is worth, as of its layer's last visit. */
 typedef double scored_keep_fn(const void *policy, uint32_t layer, uint32_t expert);
+/* What of that the choice between layers needs, worked out once for each coldest slot. */
+typedef double scored_worth_fn(const void *policy, double keep);
 /* How much the layer's coldest slot should go when `wanting` needs one; the largest goes. */
-typedef double scored_evict_fn(const void *policy, uint32_t holder, uint32_t wanting, double keep);
+typedef double scored_evict_fn(const void *policy, uint32_t holder, uint32_t wanting, double worth);
+
+struct scored_order {
+    scored_keep_fn *keep;
+    scored_worth_fn *worth;
+    scored_evict_fn *evict;
+};
 
 static inline void scored_layout(struct arena *tables, const struct policy_view *view, struct scored *out)
 {
@@ -51,7 +59,8 @@ static inline void scored_drop(const struct scored *scored, uint32_t slot)
     scored->known[layer] = 0;
 }
 
-static inline void scored_find(const struct scored *scored, const void *policy, scored_keep_fn *keep, uint32_t layer)
+static inline void scored_find(const struct scored *scored, const void *policy, const struct scored_order *order,
+                               uint32_t layer)
 {
     uint32_t best = SLOT_NONE;
     double best_keep = 0.0;
@@ -60,7 +69,7 @@ static inline void scored_find(const struct scored *scored, const void *policy, 
         if (owned->held) {
             continue;
         }
-        double value = keep(policy, layer, owned->expert);
+        double value = order->keep(policy, layer, owned->expert);
         if (best == SLOT_NONE || value < best_keep ||
             (value == best_keep && owned->expert < scored->view->slots[best].expert)) {
             best = slot;
@@ -68,12 +77,12 @@ static inline void scored_find(const struct scored *scored, const void *policy, 
         }
     }
     scored->coldest[layer] = best;
-    scored->keep[layer] = best_keep;
+    scored->keep[layer] = best != SLOT_NONE ? order->worth(policy, best_keep) : 0.0;
     scored->known[layer] = 1;
 }
 
-static inline uint32_t scored_victim(const struct scored *scored, const void *policy, scored_keep_fn *keep,
-                                     scored_evict_fn *evict, uint32_t wanting)
+static inline uint32_t scored_victim(const struct scored *scored, const void *policy, const struct scored_order *order,
+                                     uint32_t wanting)
 {
     const struct policy_view *view = scored->view;
     uint32_t best = SLOT_NONE;
@@ -83,12 +92,12 @@ static inline uint32_t scored_victim(const struct scored *scored, const void *po
             continue;
         }
         if (!scored->known[holder]) {
-            scored_find(scored, policy, keep, holder);
+            scored_find(scored, policy, order, holder);
         }
         if (scored->coldest[holder] == SLOT_NONE) {
             continue;
         }
-        double value = evict(policy, holder, wanting, scored->keep[holder]);
+        double value = order->evict(policy, holder, wanting, scored->keep[holder]);
         if (best == SLOT_NONE || value > best_evict) {
             best = scored->coldest[holder];
             best_evict = value;
