@@ -23,6 +23,7 @@ struct llama_build {
     const char *name;
     uint32_t mask_bytes;   /* of an element of the attention mask, with flash attention */
     uint32_t input_copies; /* of the embeddings of a micro-batch, on the host */
+    bool keeps_kv;         /* a micro-batch's keys and values stay while its scores are there */
     bool is_swa_full;      /* windowed layers keep every position */
     const char *text;
 };
@@ -77,5 +78,7 @@ struct llama_report {
 
 /* False: a sum does not fit in 64 bits. */
 bool llama_cache_bytes(const struct shape *shape, const struct llama_request *request, struct llama_report *out);
+/* Caches and compute buffers. */
+bool llama_solve(const struct shape *shape, const struct llama_request *request, struct llama_report *out);
 
 #endif

@@ -248,13 +248,54 @@ static void test_owners(void **state)
     assert_int_equal(own, 24);
 }
 
+/* What engines printed of their compute buffers: on the host when an accelerator has the layers, and all of it without
+ * flash attention. The builds that printed them keep one or two copies of the embeddings and a mask in 16 or 32 bits.
+ */
+static void test_compute(void **state)
+{
+    (void)state;
+    const struct tree *records = tree_need(root, "compute");
+    assert_int_equal(records->count, 14);
+    for (const struct tree *at = records->first; at != NULL; at = at->next) {
+        const char *formula = tree_need(at, "formula")->text;
+        struct shape shape = read_model(tree_need(at, "model")->text);
+        bool flash = tree_number(at, "flash_attn") != 0;
+        bool two = strstr(formula, "2 x n_embd") != NULL;
+        bool half = strstr(formula, "f16 mask") != NULL;
+        struct llama_request request = {
+            .ctx_tokens = (uint64_t)tree_number(at, "n_ctx"),
+            .ubatch_tokens = (uint32_t)tree_number(at, "n_ubatch"),
+            .no_flash_attention = !flash,
+            .is_device = flash,
+            .build = llama_build_find(half  ? "ik-2026"
+                                      : two ? "2026"
+                                            : "2025"),
+            .k = cache_type_find("f16"),
+            .v = cache_type_find("f16"),
+        };
+        struct llama_report report;
+        assert_non_null(request.build);
+        assert_true(llama_solve(&shape, &request, &report));
+        const struct tree *logged = tree_need(at, "logged_mib");
+        const struct tree *line = tree_get(logged, "CUDA_Host");
+        line = line != NULL ? line : tree_get(logged, "CPU");
+        line = !flash && tree_get(logged, "Metal") != NULL ? tree_get(logged, "Metal") : line;
+        assert_non_null(line);
+        double got = (double)report.host_compute_bytes / 1048576;
+        if (got - line->number > 0.35 || line->number - got > 0.35) {
+            fail_msg("%s (%s): %.2f MiB, printed %.2f", tree_need(at, "id")->text, tree_need(at, "model")->text, got,
+                     line->number);
+        }
+    }
+}
+
 int main(void)
 {
     root = tree_read(BERTH_TESTS_DIR "/golden/fit_shapes.json");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv),        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_params),
         cmocka_unit_test(test_per_token), cmocka_unit_test(test_mlx_bytes), cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_indexer),
+        cmocka_unit_test(test_indexer),   cmocka_unit_test(test_compute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
