@@ -179,6 +179,83 @@ typedef struct tool_contract {
 berth_status tool_contract_open(const char *path, tool_contract *out, berth_error *err);
 void tool_contract_close(tool_contract *contract);
 
+/* ---- the shape of any model, and llama.cpp's rules for it (docs/fit.md; session/tool_model.c) ------------ */
+
+typedef struct tool_model tool_model;
+
+typedef enum tool_weights {
+    TOOL_WEIGHTS_RESIDENT = 0, /* read for every token */
+    TOOL_WEIGHTS_EXPERTS,      /* routed experts */
+    TOOL_WEIGHTS_LOOKUP,       /* tables of which a token reads a row */
+    TOOL_WEIGHTS_NOT_LOADED,   /* blocks for further tokens, vision, audio */
+    TOOL_WEIGHTS_COUNT
+} tool_weights;
+
+typedef struct tool_model_info {
+    char name[128];
+    char family[64]; /* architecture or model_type, as the file has it */
+    char format[32]; /* "GGUF v3", "safetensors", "config.json" */
+    bool is_known;   /* false: every size is a lower bound; `problem` says what is missing */
+    char problem[160];
+    bool can_run; /* by this version; `cannot_run` says why not */
+    char cannot_run[640];
+    uint32_t files, tensors, layers, mtp_layers, ctx_max_tokens, experts, top_k;
+    uint64_t weight_bytes[TOOL_WEIGHTS_COUNT];
+    bool is_tied;    /* the embedding is the output matrix too */
+    bool has_params; /* from tensor shapes, or by arithmetic */
+    uint64_t parameters;
+    bool experts_by_params; /* a configuration without weights: the experts' share of them is that of the parameters */
+} tool_model_info;
+
+/* Headers only: a GGUF file, a Hugging Face directory, or a bare config.json (then the sizes: weights_bytes, and
+ * experts_bytes of them, 0 for the share by parameters). *out must be closed. */
+berth_status tool_model_open(const char *path, uint64_t weights_bytes, uint64_t experts_bytes, tool_model **out,
+                             berth_error *err);
+void tool_model_close(tool_model *model); /* NULL is allowed */
+void tool_model_describe(const tool_model *model, tool_model_info *out);
+
+typedef struct tool_llama {
+    uint64_t ctx_tokens;    /* 0: the model's maximum, at most 4096 */
+    uint32_t ubatch_tokens; /* 0: 512 */
+    uint32_t slots;         /* 0: 1 */
+    uint32_t outputs;       /* 0: the slots */
+    bool is_unified, is_swa_full, is_draft, no_flash_attention;
+    bool is_device;              /* every layer on an accelerator */
+    const char *type_k, *type_v; /* NULL: f16 */
+    const char *mla;             /* "latent" (NULL), "latent+v", "full" */
+    const char *build;           /* NULL: "current" */
+} tool_llama;
+
+enum { TOOL_LLAMA_PARTS = 5 };
+typedef struct tool_llama_report {
+    struct {
+        const char *name; /* "full", "window", "latent", "compressed", "index" */
+        uint32_t layers;
+        uint64_t cells, k_bytes, v_bytes;
+        uint32_t k_elems, v_elems;
+    } part[TOOL_LLAMA_PARTS];
+    uint64_t ctx_tokens, weights_device_bytes, weights_host_bytes;
+    uint64_t kv_bytes, state_bytes, device_compute_bytes, host_compute_bytes, output_bytes;
+    uint32_t state_layers;
+    uint64_t device_bytes, host_bytes; /* sums */
+} tool_llama_report;
+
+/* BERTH_ERR_ARGUMENT names a type, build or rule that there is not. */
+berth_status tool_model_llama(const tool_model *model, const tool_llama *request, tool_llama_report *out,
+                              berth_error *err);
+/* The largest context, at most the model's own, whose `device` (else host) sum is within the bytes; 0: none. */
+berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *request, bool device, uint64_t bytes,
+                                  uint64_t *ctx_tokens, berth_error *err);
+/* Names of cache types and builds; NULL past the last. */
+const char *tool_llama_type(uint32_t i);
+const char *tool_llama_build(uint32_t i, const char **text);
+
+/* The arithmetic of each kind of layer, a line each, for any engine. `ctx` positions; an element of a cache takes
+ * kv_num / kv_den bytes. */
+typedef void tool_line_fn(void *user, const char *line);
+void tool_model_explain(const tool_model *model, uint64_t ctx_tokens, uint32_t kv_num, uint32_t kv_den,
+                        tool_line_fn *fn, void *user);
+
 /* ---- hardware ---------------------------------------------------------------------------------------- */
 
 enum { TOOL_HARDWARE_MEM_MAX = 6, TOOL_HARDWARE_TEXT_MAX = 96 };

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT
+ * src/tool.h: any model's shape and weights from its headers, and llama.cpp's rules for them. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "family/family.h"
+#include "fit/llama_cpp.h"
+#include "model/checkpoint.h"
+#include "os/memory.h"
+#include "tool.h"
+
+struct tool_model {
+    void *region;
+    uint64_t region_bytes;
+    struct checkpoint checkpoint;
+    struct shape shape;
+    tool_model_info info;
+    uint64_t embed_bytes; /* token embedding */
+};
+
+/* ---- opening ---------------------------------------------------------------------------------------- */
+
+static berth_status reserve(void **region, uint64_t *bytes, berth_error *err)
+{
+    berth_status status = BERTH_ERR_MEMORY;
+    for (uint64_t want = (uint64_t)4 << 30; status != BERTH_OK && want >= (uint64_t)64 << 20; want /= 4) {
+        *bytes = want;
+        status = os_reserve(NULL, want, false, region, err);
+    }
+    return status;
+}
+
+/* A directory or config.json without weights opens as configuration alone. */
+static berth_status open_files(tool_model *model, const char *path, bool has_sizes, struct arena *arena,
+                               berth_error *err)
+{
+    berth_error first;
+    berth_status status = checkpoint_open(&model->checkpoint, path, CHECKPOINT_WANT_TENSORS, arena, NULL, &first);
+    if (status == BERTH_OK) {
+        return BERTH_OK;
+    }
+    if (has_sizes || str_ends(str_from(path), STR(".json"))) {
+        berth_error second;
+        if (checkpoint_open(&model->checkpoint, path, 0, arena, NULL, &second) == BERTH_OK) {
+            return BERTH_OK;
+        }
+    }
+    if (err != NULL) {
+        *err = first;
+    }
+    return status;
+}
+
+static bool is_output(struct str name)
+{
+    return str_is(name, "output.weight") || str_ends(name, STR("lm_head.weight"));
+}
+
+static bool is_embedding(struct str name)
+{
+    return str_is(name, "token_embd.weight") || str_ends(name, STR("embed_tokens.weight"));
+}
+
+static void weigh(tool_model *model)
+{
+    tool_model_info *info = &model->info;
+    const struct tensor_dir *dir = &model->checkpoint.tensors;
+    bool has_output = false;
+    for (uint32_t i = 0; i < dir->count; i++) {
+        const struct tensor *tensor = &dir->items[i];
+        enum weight_class class = weight_class_of(tensor->name, model->shape.count);
+        info->weight_bytes[class] += tensor->bytes;
+        info->parameters += tensor_elems(tensor);
+        has_output = has_output || is_output(tensor->name);
+        model->embed_bytes += class == WEIGHT_LOOKUP && is_embedding(tensor->name) ? tensor->bytes : 0;
+    }
+    info->tensors = dir->count;
+    info->has_params = dir->count > 0;
+    info->is_tied = dir->count > 0 ? !has_output && model->embed_bytes > 0 : model->shape.tied;
+    if (info->is_tied) {
+        info->weight_bytes[WEIGHT_LOOKUP] -= model->embed_bytes;
+        info->weight_bytes[WEIGHT_RESIDENT] += model->embed_bytes;
+    }
+}
+
+/* Sizes for a configuration alone: what the caller says, and of it the experts' share. */
+static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t experts_bytes, berth_error *err)
+{
+    tool_model_info *info = &model->info;
+    struct shape_params params;
+    bool counted = shape_count_params(&model->shape, &params);
+    info->has_params = counted;
+    info->parameters = counted ? params.total : 0;
+    if (experts_bytes > weights_bytes) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "the experts have more bytes than all the weights");
+    }
+    if (weights_bytes > 0 && experts_bytes == 0 && model->shape.number[SHAPE_EXPERTS] > 0) {
+        if (counted) {
+            experts_bytes = (uint64_t)((double)weights_bytes * ((double)params.experts / (double)params.total));
+            info->experts_by_params = true;
+        }
+    }
+    info->weight_bytes[WEIGHT_EXPERT] = experts_bytes;
+    info->weight_bytes[WEIGHT_RESIDENT] = weights_bytes - experts_bytes;
+    return BERTH_OK;
+}
+
+static berth_status read_model(tool_model *model, const char *path, uint64_t weights_bytes, uint64_t experts_bytes,
+                               struct arena *arena, berth_error *err)
+{
+    const struct checkpoint *checkpoint = &model->checkpoint;
+    tool_model_info *info = &model->info;
+    bool gguf = checkpoint->format == CHECKPOINT_GGUF;
+    if (gguf) {
+        TRY(shape_read_gguf(&checkpoint->meta, checkpoint->path, arena, &model->shape, err));
+    } else if (checkpoint->config_json.bytes == 0) {
+        berth_status status = error_set(err, BERTH_ERR_NOT_FOUND, "config.json is missing beside the weights");
+        error_at_path(err, path);
+        return status;
+    } else {
+        char config_path[560];
+        bool file = str_ends(str_from(checkpoint->path), STR(".json")) ||
+                    str_ends(str_from(checkpoint->path), STR(".safetensors"));
+        snprintf(config_path, sizeof config_path, "%s%s", checkpoint->path, file ? "" : "/config.json");
+        TRY(shape_read_json(checkpoint->config_json, config_path, arena, &model->shape, err));
+    }
+    const struct shape *shape = &model->shape;
+    snprintf(info->name, sizeof info->name, "%s", checkpoint->name);
+    snprintf(info->family, sizeof info->family, "%s", shape->family);
+    if (gguf) {
+        snprintf(info->format, sizeof info->format, "GGUF v%" PRIu32, checkpoint->version);
+    } else {
+        snprintf(info->format, sizeof info->format, "%s",
+                 checkpoint->tensors.count > 0 ? "safetensors" : "configuration");
+    }
+    snprintf(info->problem, sizeof info->problem, "%s", shape->problem);
+    info->is_known = shape->is_known;
+    info->files = checkpoint->files_count;
+    info->layers = shape->count;
+    info->mtp_layers = shape->mtp_count;
+    info->ctx_max_tokens = shape->number[SHAPE_CTX];
+    info->experts = shape->number[SHAPE_EXPERTS];
+    info->top_k = shape->number[SHAPE_TOP_K];
+    if (checkpoint->tensors.count > 0) {
+        struct hparams *hparams = ARENA_NEW(arena, struct hparams, 1);
+        const struct family *family;
+        berth_error problem = {.message = ""};
+        weigh(model);
+        TRY(arena_check(arena, "the headers", err));
+        info->can_run = family_read(checkpoint, &family, hparams, &problem) == BERTH_OK;
+        snprintf(info->cannot_run, sizeof info->cannot_run, "%s", info->can_run ? "" : problem.message);
+        return BERTH_OK;
+    }
+    snprintf(info->cannot_run, sizeof info->cannot_run, "there are no weights beside the configuration");
+    return estimate(model, weights_bytes, experts_bytes, err);
+}
+
+berth_status tool_model_open(const char *path, uint64_t weights_bytes, uint64_t experts_bytes, tool_model **out,
+                             berth_error *err)
+{
+    void *region;
+    uint64_t bytes;
+    struct arena arena;
+    TRY(reserve(&region, &bytes, err));
+    arena_carve(&arena, region, bytes);
+    tool_model *model = ARENA_NEW(&arena, tool_model, 1);
+    if (model == NULL) {
+        os_release(region, bytes);
+        return error_set(err, BERTH_ERR_INTERNAL, "no room for the header of a checkpoint");
+    }
+    memset(model, 0, sizeof *model);
+    berth_status status = open_files(model, path, weights_bytes > 0, &arena, err);
+    if (status != BERTH_OK) {
+        os_release(region, bytes);
+        return status;
+    }
+    model->region = region;
+    model->region_bytes = bytes;
+    status = read_model(model, path, weights_bytes, experts_bytes, &arena, err);
+    if (status != BERTH_OK) {
+        tool_model_close(model);
+        return status;
+    }
+    *out = model;
+    return BERTH_OK;
+}
+
+void tool_model_close(tool_model *model)
+{
+    if (model != NULL) {
+        void *region = model->region;
+        uint64_t bytes = model->region_bytes;
+        checkpoint_close(&model->checkpoint);
+        os_release(region, bytes);
+    }
+}
+
+void tool_model_describe(const tool_model *model, tool_model_info *out)
+{
+    *out = model->info;
+}
+
+/* ---- llama.cpp -------------------------------------------------------------------------------------- */
+
+const char *tool_llama_type(uint32_t i)
+{
+    const struct cache_type *type = cache_type_at(i);
+    return type != NULL ? type->name : NULL;
+}
+
+const char *tool_llama_build(uint32_t i, const char **text)
+{
+    const struct llama_build *build = llama_build_at(i);
+    if (build != NULL) {
+        *text = build->text;
+    }
+    return build != NULL ? build->name : NULL;
+}
+
+static berth_status find_type(const char *name, const struct cache_type **out, berth_error *err)
+{
+    *out = cache_type_find(name != NULL ? name : "f16");
+    return *out != NULL ? BERTH_OK
+                        : error_set(err, BERTH_ERR_ARGUMENT,
+                                    "'%.40s' is not a cache type of llama.cpp: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, "
+                                    "q4_0, iq4_nl",
+                                    name);
+}
+
+static berth_status fill_request(const tool_model *model, const tool_llama *request, struct llama_request *out,
+                                 berth_error *err)
+{
+    static const char *const mla[] = {"latent", "latent+v", "full"};
+    uint64_t most =
+        model->info.ctx_max_tokens > 0 && model->info.ctx_max_tokens < 4096 ? model->info.ctx_max_tokens : 4096;
+    *out = (struct llama_request){.ctx_tokens = request->ctx_tokens > 0 ? request->ctx_tokens : most,
+                                  .ubatch_tokens = request->ubatch_tokens > 0 ? request->ubatch_tokens : 512,
+                                  .slots = request->slots > 0 ? request->slots : 1,
+                                  .outputs = request->outputs,
+                                  .is_unified = request->is_unified,
+                                  .is_swa_full = request->is_swa_full,
+                                  .is_draft = request->is_draft,
+                                  .no_flash_attention = request->no_flash_attention,
+                                  .is_device = request->is_device};
+    TRY(find_type(request->type_k, &out->k, err));
+    TRY(find_type(request->type_v, &out->v, err));
+    out->build = llama_build_find(request->build != NULL ? request->build : "current");
+    if (out->build == NULL) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "'%.40s' is not a build: current, 2026, 2025, ik, ik-2026",
+                         request->build);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (request->mla != NULL && strcmp(request->mla, mla[i]) == 0) {
+            out->mla = (enum llama_mla)i;
+            return BERTH_OK;
+        }
+    }
+    return request->mla == NULL
+               ? BERTH_OK
+               : error_set(err, BERTH_ERR_ARGUMENT, "'%.40s' is none of latent, latent+v, full", request->mla);
+}
+
+static berth_status too_big(berth_error *err)
+{
+    return error_set(err, BERTH_ERR_LIMIT, "a size does not fit in 64 bits");
+}
+
+berth_status tool_model_llama(const tool_model *model, const tool_llama *request, tool_llama_report *out,
+                              berth_error *err)
+{
+    struct llama_request own;
+    struct llama_report report;
+    const uint64_t *weights = model->info.weight_bytes;
+    TRY(fill_request(model, request, &own, err));
+    if (!llama_solve(&model->shape, &own, &report)) {
+        return too_big(err);
+    }
+    *out = (tool_llama_report){.ctx_tokens = own.ctx_tokens,
+                               .kv_bytes = report.kv_bytes,
+                               .state_bytes = report.state_bytes,
+                               .state_layers = report.state_layers,
+                               .device_compute_bytes = report.device_compute_bytes,
+                               .host_compute_bytes = report.host_compute_bytes,
+                               .output_bytes = report.output_bytes};
+    for (int i = 0; i < LLAMA_PARTS; i++) {
+        out->part[i].name = llama_part_name((enum llama_part)i);
+        out->part[i].layers = report.part[i].layers;
+        out->part[i].cells = report.part[i].cells;
+        out->part[i].k_bytes = report.part[i].k_bytes;
+        out->part[i].v_bytes = report.part[i].v_bytes;
+        out->part[i].k_elems = report.part[i].k_elems;
+        out->part[i].v_elems = report.part[i].v_elems;
+    }
+    /* With an accelerator tables stay on the host; an embedding that is the output matrix too is there twice. */
+    uint64_t loaded = weights[WEIGHT_RESIDENT] + weights[WEIGHT_EXPERT];
+    uint64_t tables = weights[WEIGHT_LOOKUP] + (model->info.is_tied && own.is_device ? model->embed_bytes : 0);
+    out->weights_device_bytes = own.is_device ? loaded : 0;
+    out->weights_host_bytes = own.is_device ? tables : loaded + tables;
+    uint64_t caches;
+    if (u64_add_overflows(report.kv_bytes, report.state_bytes, &caches) || caches > UINT64_MAX / 4) {
+        return too_big(err);
+    }
+    out->device_bytes = own.is_device ? out->weights_device_bytes + caches + report.device_compute_bytes : 0;
+    out->host_bytes =
+        out->weights_host_bytes + (own.is_device ? 0 : caches) + report.host_compute_bytes + report.output_bytes;
+    return BERTH_OK;
+}
+
+berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *request, bool device, uint64_t bytes,
+                                  uint64_t *ctx_tokens, berth_error *err)
+{
+    tool_llama probe = *request;
+    tool_llama_report report;
+    uint64_t low = 0;
+    uint64_t high = model->info.ctx_max_tokens > 0 ? model->info.ctx_max_tokens : 1u << 20;
+    while (low < high) {
+        probe.ctx_tokens = low + (high - low + 1) / 2;
+        TRY(tool_model_llama(model, &probe, &report, err));
+        if ((device ? report.device_bytes : report.host_bytes) <= bytes) {
+            low = probe.ctx_tokens;
+        } else {
+            high = probe.ctx_tokens - 1;
+        }
+    }
+    *ctx_tokens = low;
+    return BERTH_OK;
+}
+
+/* ---- the arithmetic --------------------------------------------------------------------------------- */
+
+static bool same_kind(const struct shape_layer *a, uint32_t a_at, const struct shape_layer *b, uint32_t b_at)
+{
+    return a->cache == b->cache && a->state == b->state && a->k_elems == b->k_elems && a->v_elems == b->v_elems &&
+           a->window == b->window && (a->owner == a_at) == (b->owner == b_at) && a->comp_ratio == b->comp_ratio &&
+           a->index_elems == b->index_elems && a->conv_elems == b->conv_elems && a->state_elems == b->state_elems;
+}
+
+struct explaining {
+    const struct shape_layer *layer;
+    uint32_t count, first;
+    uint64_t ctx;
+    uint32_t num, den;
+    tool_line_fn *fn;
+    void *user;
+};
+
+static void say_cache(const struct explaining *e)
+{
+    const struct shape_layer *layer = e->layer;
+    char line[320];
+    bool windowed = layer->cache == SHAPE_SLIDING || layer->cache == SHAPE_CHUNKED;
+    uint64_t kept = windowed && layer->window < e->ctx ? layer->window : e->ctx;
+    double bytes = (double)e->count * (double)kept * ((double)layer->k_elems + layer->v_elems) * e->num / e->den;
+    char window[64] = "";
+    if (windowed) {
+        snprintf(window, sizeof window, " of window %" PRIu32, layer->window);
+    }
+    if (layer->owner != e->first) {
+        snprintf(line, sizeof line,
+                 "%3" PRIu32 " x %s: use the cache of layer %" PRIu32 " or the last of its kind, 0 B", e->count,
+                 shape_cache_name(layer->cache), layer->owner);
+    } else {
+        snprintf(line, sizeof line,
+                 "%3" PRIu32 " x %s%s: %" PRIu64 " positions x (%" PRIu32 " + %" PRIu32 ") elements x %" PRIu32
+                 "/%" PRIu32 " B = %.0f B",
+                 e->count, shape_cache_name(layer->cache), window, kept, layer->k_elems, layer->v_elems, e->num, e->den,
+                 bytes);
+    }
+    e->fn(e->user, line);
+    if (layer->comp_ratio > 0) {
+        snprintf(line, sizeof line,
+                 "      and compressed: %" PRIu64 " / %" PRIu32 " x %" PRIu32 " elements x %" PRIu32 "/%" PRIu32
+                 " B = %.0f B",
+                 e->ctx, layer->comp_ratio, layer->comp_elems, e->num, e->den,
+                 (double)e->count * (double)(e->ctx / layer->comp_ratio) * layer->comp_elems * e->num / e->den);
+        e->fn(e->user, line);
+    }
+    if (layer->index_ratio > 0) {
+        snprintf(line, sizeof line,
+                 "      and indexer keys: %" PRIu64 " / %" PRIu32 " x %" PRIu32 " elements x %" PRIu32 "/%" PRIu32
+                 " B = %.0f B",
+                 e->ctx, layer->index_ratio, layer->index_elems, e->num, e->den,
+                 (double)e->count * (double)(e->ctx / layer->index_ratio) * layer->index_elems * e->num / e->den);
+        e->fn(e->user, line);
+    }
+}
+
+static void say_kind(const struct explaining *e)
+{
+    const struct shape_layer *layer = e->layer;
+    char line[320];
+    if (layer->cache != SHAPE_NO_CACHE) {
+        say_cache(e);
+    }
+    if (layer->state != SHAPE_NO_STATE) {
+        snprintf(line, sizeof line,
+                 "%3" PRIu32 " x %s state: (%" PRIu64 " convolution + %" PRIu64
+                 " state) elements x 4 B = %.0f B a slot",
+                 e->count, shape_state_name(layer->state), layer->conv_elems, layer->state_elems,
+                 (double)e->count * ((double)layer->conv_elems + (double)layer->state_elems) * 4);
+        e->fn(e->user, line);
+    }
+    if (layer->cache == SHAPE_NO_CACHE && layer->state == SHAPE_NO_STATE) {
+        snprintf(line, sizeof line, "%3" PRIu32 " x no attention: 0 B", e->count);
+        e->fn(e->user, line);
+    }
+}
+
+void tool_model_explain(const tool_model *model, uint64_t ctx_tokens, uint32_t kv_num, uint32_t kv_den,
+                        tool_line_fn *fn, void *user)
+{
+    const struct shape *shape = &model->shape;
+    for (uint32_t i = 0; i < shape->count; i++) {
+        const struct shape_layer *layer = &shape->layers[i];
+        uint32_t before = 0;
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < shape->count; k++) {
+            bool same = same_kind(layer, i, &shape->layers[k], k);
+            before += k < i && same ? 1 : 0;
+            count += same ? 1 : 0;
+        }
+        if (before == 0) {
+            say_kind(&(struct explaining){layer, count, i, ctx_tokens, kv_num, kv_den > 0 ? kv_den : 1, fn, user});
+        }
+    }
+    if (shape->mtp_count > 0) {
+        char line[160];
+        snprintf(line, sizeof line, "%3" PRIu32 " x block for further tokens: not loaded, 0 B", shape->mtp_count);
+        fn(user, line);
+    }
+}
