@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * berth fit: the memory plan of a model, from its headers alone. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/fit_llama.h"
 #include "cli/fit_mlx.h"
 #include "cli/verbs.h"
 #include "common/engine.h"
@@ -16,6 +18,7 @@
 struct fit_options {
     struct model_options model;
     struct mlx_options mlx;
+    struct llama_options llama;
     bool json;
 };
 
@@ -29,6 +32,7 @@ static const struct arg_group groups[] = {
     {"Plan", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
     {"Other rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
+    {"llama.cpp", llama_option_rows, LLAMA_OPTIONS, AT(llama)},
     {"Output", output_rows, 1, 0},
 };
 
@@ -40,7 +44,7 @@ static const struct arg_spec spec = {
     .summary = "Show the memory plan of a model and whether it fits.",
     .details =
         "MODEL is a GGUF file (the first part of a split one) or a Hugging Face directory. Only headers are read.\n"
-        "With --engine mlx it is a Hugging Face directory, or a config.json and --weights-bytes.\n"
+        "With --engine mlx or llama.cpp it may be a config.json and --weights-bytes.\n"
         "Exit status: 0 fits, 3 does not fit, 1 failure or only a lower bound, 2 usage.",
     .positionals = positionals,
     .positionals_count = 1,
@@ -62,6 +66,7 @@ struct fit {
     berth_plan plan;
     struct advice advice[ADVICE_MAX];
     uint32_t advice_count;
+    bool explain;
 };
 
 /* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
@@ -116,7 +121,7 @@ static int advise(struct fit *fit, const struct model_options *changed, const ch
 /* Tries one change at a time, then all of them. */
 static int find_advice(struct fit *fit)
 {
-    enum { SMALL_CTX = 512, SMALL_CHUNK = 16 };
+    enum { SMALL_CTX = 512, SMALL_CHUNK = 8 };
     struct model_options all = *fit->options;
     struct model_options one = *fit->options;
     char option[48];
@@ -129,10 +134,11 @@ static int find_advice(struct fit *fit)
         snprintf(option, sizeof option, "--ctx %" PRIu32, ctx);
         code = advise(fit, &one, option);
     }
-    if (code == EXIT_OK && fit->plan.kv_type == BERTH_KV_F32) {
+    bool wide = fit->plan.kv_type == BERTH_KV_F32;
+    if (code == EXIT_OK && (wide || (fit->plan.kv_type == BERTH_KV_F16 && fit->model.head_dim % 32 == 0))) {
         one = *fit->options;
-        one.kv = all.kv = BERTH_KV_F16;
-        code = advise(fit, &one, "--kv f16");
+        one.kv = all.kv = wide ? BERTH_KV_F16 : BERTH_KV_Q8_0;
+        code = advise(fit, &one, wide ? "--kv f16" : "--kv q8_0");
     }
     if (code == EXIT_OK && fit->plan.chunk_tokens > SMALL_CHUNK) {
         one = *fit->options;
@@ -153,7 +159,86 @@ static int find_advice(struct fit *fit)
     return code;
 }
 
-static void print_text(const struct fit *fit)
+/* ---- the arithmetic --------------------------------------------------------------------------------- */
+
+static void print_line(void *user, const char *text)
+{
+    (void)user;
+    printf("  %s\n", text);
+}
+
+static void json_line(void *user, const char *text)
+{
+    json_out_string(user, NULL, text);
+}
+
+static void say(tool_line_fn *fn, void *user, const char *format, ...) BASE_PRINTF(3, 4);
+
+static void say(tool_line_fn *fn, void *user, const char *format, ...)
+{
+    char line[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fn(user, line);
+}
+
+/* Each line of the plan as a product or a sum; the layers by kind come from the headers. */
+static int explain(const struct fit *fit, tool_line_fn *fn, void *user)
+{
+    const berth_plan *plan = &fit->plan;
+    const tool_summary *model = &fit->model;
+    uint32_t num = plan->kv_type == BERTH_KV_F32 ? 4 : plan->kv_type == BERTH_KV_Q8_0 ? 34 : 2;
+    uint32_t den = plan->kv_type == BERTH_KV_Q8_0 ? 32 : 1;
+    uint64_t row = (uint64_t)model->head_dim * num / den;
+    tool_model *shape;
+    tool_model_info info;
+    berth_error err;
+    if (tool_model_open(fit->options->path, 0, 0, &shape, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    tool_model_describe(shape, &info);
+    tool_model_explain(shape, plan->ctx_tokens, num, den, fn, user);
+    tool_model_close(shape);
+    say(fn, user,
+        "trunk = resident %" PRIu64 " + lookup %" PRIu64 " B of the file, small vectors in float32: %" PRIu64 " B",
+        info.weight_bytes[TOOL_WEIGHTS_RESIDENT], info.weight_bytes[TOOL_WEIGHTS_LOOKUP],
+        plan->line_bytes[BERTH_LINE_TRUNK]);
+    say(fn, user,
+        "kv = %" PRIu32 " layers x %" PRIu32 " heads x %" PRIu32 " positions x %" PRIu64 " B x 2 = %" PRIu64
+        ", in pages %" PRIu64 " B; windowed layers keep every position here",
+        model->layers, model->kv_heads, plan->ctx_tokens, row,
+        (uint64_t)model->layers * model->kv_heads * plan->ctx_tokens * row * 2, plan->line_bytes[BERTH_LINE_KV]);
+    if (plan->experts_count > 0) {
+        say(fn, user,
+            "slots = %" PRIu64 " of %" PRIu64 " experts; a cycle is %" PRIu32 " layers x %" PRIu32 " = %" PRIu64
+            " B, and a token reads %" PRIu64 " B of the file",
+            plan->slots_count, plan->experts_count, model->moe_layers, model->top_k, plan->cycle_bytes,
+            plan->token_expert_bytes);
+    }
+    say(fn, user, "hard floor = the other lines + the slots of the neediest layer = %" PRIu64 " B",
+        plan->hard_floor_bytes);
+    say(fn, user, "floor = the other lines + one cycle = %" PRIu64 " B; full = every expert = %" PRIu64 " B",
+        plan->floor_bytes, plan->full_bytes);
+    say(fn, user, "plan = max(open %" PRIu64 ", run %" PRIu64 ") = %" PRIu64 " B of a budget of %" PRIu64 " (%s)",
+        plan->open_bytes, plan->run_bytes, plan->plan_bytes, plan->budget_bytes, plan->binding);
+    return EXIT_OK;
+}
+
+static void print_advice(const struct fit *fit)
+{
+    char bytes[FORMAT_MAX];
+    printf("\nWhat would help:\n  --budget %" PRIu64 " is the smallest that runs (%s)\n", fit->plan.hard_floor_bytes,
+           size_format(fit->plan.hard_floor_bytes, bytes));
+    for (uint32_t i = 0; i < fit->advice_count; i++) {
+        const struct advice *advice = &fit->advice[i];
+        printf("  %s lowers that to %s%s\n", advice->option, size_format(advice->hard_floor_bytes, bytes),
+               advice->fits ? ", which fits" : "");
+    }
+}
+
+static int print_text(const struct fit *fit)
 {
     const struct tool_summary *model = &fit->model;
     char count[FORMAT_MAX];
@@ -164,20 +249,19 @@ static void print_text(const struct fit *fit)
     printf("context %" PRIu32 ", chunk %" PRIu32 ", KV %s, %" PRIu32 " threads\n\n", fit->plan.ctx_tokens,
            fit->plan.chunk_tokens, plan_kv_name(fit->plan.kv_type), fit->plan.threads);
     plan_print(&fit->plan, stdout);
-    if (fit->plan.fits) {
-        return;
+    if (!fit->plan.fits) {
+        print_advice(fit);
     }
-    printf("\nWhat would help:\n  --budget %" PRIu64 " is the smallest that runs (%s)\n", fit->plan.hard_floor_bytes,
-           size_format(fit->plan.hard_floor_bytes, bytes));
-    for (uint32_t i = 0; i < fit->advice_count; i++) {
-        const struct advice *advice = &fit->advice[i];
-        printf("  %s lowers that to %s%s\n", advice->option, size_format(advice->hard_floor_bytes, bytes),
-               advice->fits ? ", which fits" : "");
+    if (fit->explain) {
+        printf("\nThe arithmetic:\n");
+        return explain(fit, print_line, NULL);
     }
+    return EXIT_OK;
 }
 
-static void print_json(const struct fit *fit)
+static int print_json(const struct fit *fit)
 {
+    int code = EXIT_OK;
     const struct tool_summary *model = &fit->model;
     struct json_out json;
     json_out_begin(&json, stdout);
@@ -203,30 +287,68 @@ static void print_json(const struct fit *fit)
         json_out_close(&json);
     }
     json_out_close(&json);
+    if (fit->explain) {
+        json_out_array(&json, "arithmetic", false);
+        code = explain(fit, json_line, &json);
+        json_out_close(&json);
+    }
     json_out_close(&json);
     json_out_end(&json);
+    return code;
 }
 
-/* An option that the chosen rules do not know, NULL: none. */
-static const char *stray_option(const struct fit_options *options)
+/* An option that the chosen rules do not know, and where it goes; NULL: none. */
+static const char *stray_option(const struct fit_options *options, const char **place)
 {
     const struct mlx_options *mlx = &options->mlx;
-    if (mlx->engine == FIT_ENGINE_MLX) {
-        return options->model.kv != BERTH_KV_DEFAULT ? "--kv" : mlx->filter != NULL && !mlx->matrix ? "--filter" : NULL;
+    const char *llama = llama_option_given(&options->llama);
+    const char *both = mlx->machine != NULL         ? "--machine"
+                       : mlx->machines_file != NULL ? "--machines"
+                       : mlx->ram_bytes > 0         ? "--ram"
+                       : mlx->weights_bytes > 0     ? "--weights-bytes"
+                       : mlx->experts_bytes > 0     ? "--experts-bytes"
+                                                    : NULL;
+    const char *mlx_only = mlx->bandwidth != NULL   ? "--bandwidth"
+                           : mlx->kv_quant != NULL  ? "--kv-quant"
+                           : mlx->matrix            ? "--matrix"
+                           : mlx->filter != NULL    ? "--filter"
+                           : mlx->prompt_tokens > 0 ? "--prompt"
+                           : mlx->max_tokens > 0    ? "--max-tokens"
+                                                    : NULL;
+    bool other = mlx->engine != FIT_ENGINE_BERTH;
+    if (other && options->model.kv != BERTH_KV_DEFAULT) {
+        *place = mlx->engine == FIT_ENGINE_MLX ? "--engine berth; here it is --kv-quant"
+                                               : "--engine berth; here it is --cache-type-k and --cache-type-v";
+        return "--kv";
     }
-    return mlx->machine != NULL         ? "--machine"
-           : mlx->machines_file != NULL ? "--machines"
-           : mlx->ram_bytes > 0         ? "--ram"
-           : mlx->bandwidth != NULL     ? "--bandwidth"
-           : mlx->weights_bytes > 0     ? "--weights-bytes"
-           : mlx->experts_bytes > 0     ? "--experts-bytes"
-           : mlx->kv_quant != NULL      ? "--kv-quant"
-           : mlx->matrix                ? "--matrix"
-           : mlx->filter != NULL        ? "--filter"
-           : mlx->prompt_tokens > 0     ? "--prompt"
-           : mlx->max_tokens > 0        ? "--max-tokens"
-           : mlx->explain               ? "--explain"
-                                        : NULL;
+    if (other && mlx->engine == FIT_ENGINE_LLAMA && options->model.chunk_tokens > 0) {
+        *place = "--engine berth or mlx; here it is --ubatch";
+        return "--chunk";
+    }
+    if (llama != NULL && mlx->engine != FIT_ENGINE_LLAMA) {
+        *place = "--engine llama.cpp";
+        return llama;
+    }
+    if (both != NULL && !other) {
+        *place = "--engine mlx or llama.cpp";
+        return both;
+    }
+    *place = mlx->filter != NULL && mlx->engine == FIT_ENGINE_MLX ? "--engine mlx --matrix" : "--engine mlx";
+    if (mlx->engine == FIT_ENGINE_MLX) {
+        return mlx->filter != NULL && !mlx->matrix ? "--filter" : NULL;
+    }
+    return mlx_only;
+}
+
+static void share_options(struct fit_options *options)
+{
+    struct llama_options *llama = &options->llama;
+    llama->machine = &options->mlx;
+    llama->path = options->model.path;
+    llama->budget_bytes = options->model.budget_bytes;
+    llama->ctx_tokens = options->model.ctx_tokens;
+    llama->json = options->json;
+    llama->explain = options->mlx.explain;
 }
 
 static int run_mlx(struct fit_options *options)
@@ -246,17 +368,19 @@ static int run(int argc, char **argv)
     if (!report_args(&spec, argc, argv, &options, &code)) {
         return code;
     }
-    const char *stray = stray_option(&options);
+    const char *place;
+    const char *stray = stray_option(&options, &place);
     if (stray != NULL) {
-        return report_usage("fit", "%s goes with %s", stray,
-                            strcmp(stray, "--kv") == 0       ? "--engine berth; here it is --kv-quant"
-                            : strcmp(stray, "--filter") == 0 ? "--engine mlx --matrix"
-                                                             : "--engine mlx");
+        return report_usage("fit", "%s goes with %s", stray, place);
+    }
+    share_options(&options);
+    if (options.mlx.engine == FIT_ENGINE_LLAMA) {
+        return fit_llama(&options.llama);
     }
     if (options.mlx.engine == FIT_ENGINE_MLX) {
         return run_mlx(&options);
     }
-    struct fit fit = {.options = &options.model};
+    struct fit fit = {.options = &options.model, .explain = options.mlx.explain};
     tool_checkpoint *checkpoint;
     berth_error err;
     if (tool_open(options.model.path, &checkpoint, &err) != BERTH_OK) {
@@ -264,6 +388,9 @@ static int run(int argc, char **argv)
     }
     tool_summarise(checkpoint, &fit.model);
     tool_close(checkpoint);
+    if (fit.model.family[0] == '\0') {
+        return fit_cannot_run(&options.llama, fit.model.family_problem);
+    }
     code = plan_with(&options.model, &fit.plan);
     if (code == EXIT_OK) {
         code = settle_ctx_max(&fit);
@@ -274,10 +401,9 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
-    if (options.json) {
-        print_json(&fit);
-    } else {
-        print_text(&fit);
+    code = options.json ? print_json(&fit) : print_text(&fit);
+    if (code != EXIT_OK) {
+        return code;
     }
     return fit.plan.fits ? EXIT_OK : EXIT_NO_FIT;
 }

@@ -13,7 +13,8 @@
 #include "common/sizes.h"
 #include "common/table.h"
 
-static const struct arg_choice engines[] = {{"berth", FIT_ENGINE_BERTH}, {"mlx", FIT_ENGINE_MLX}, {NULL, 0}};
+static const struct arg_choice engines[] = {
+    {"berth", FIT_ENGINE_BERTH}, {"mlx", FIT_ENGINE_MLX}, {"llama.cpp", FIT_ENGINE_LLAMA}, {NULL, 0}};
 static const struct arg_choice admissions[] = {
     {"cap", BERTH_ADMISSION_CAP}, {"reject", BERTH_ADMISSION_REJECT}, {"advise", BERTH_ADMISSION_ADVISE}, {NULL, 0}};
 #define AT(field) offsetof(struct mlx_options, field)
@@ -24,7 +25,7 @@ const struct arg_option mlx_option_rows[] = {
      .offset = AT(engine),
      .choices = engines,
      .value = "NAME",
-     .help = "whose rules: berth (default), or mlx for the options below"},
+     .help = "whose rules: berth (default), mlx or llama.cpp"},
     {.name = "machine",
      .type = ARG_TEXT,
      .offset = AT(machine),

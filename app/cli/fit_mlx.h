@@ -6,7 +6,7 @@
 #include "common/args.h"
 #include "tool.h"
 
-enum fit_engine { FIT_ENGINE_BERTH = 0, FIT_ENGINE_MLX = 1 };
+enum fit_engine { FIT_ENGINE_BERTH = 0, FIT_ENGINE_MLX = 1, FIT_ENGINE_LLAMA = 2 };
 
 struct mlx_options {
     int engine, admission;

@@ -317,18 +317,42 @@ berth_status plan_solve(struct spec *spec, const struct plan_request *request, s
     return BERTH_OK;
 }
 
+/* What would lower the floor, of the things that are not at their smallest yet. */
+static void lower_text(const berth_plan *plan, char *text, size_t cap)
+{
+    const char *kv = plan->kv_type == BERTH_KV_F32 ? " f16 KV." : plan->kv_type == BERTH_KV_F16 ? " q8_0 KV." : "";
+    char ctx[48] = "";
+    char chunk[48] = "";
+    if (plan->ctx_tokens > 1) {
+        snprintf(ctx, sizeof ctx, " a smaller context (now %u).", (unsigned)plan->ctx_tokens);
+    }
+    if (plan->chunk_tokens > chunk_rows[CHUNK_ROWS - 1]) {
+        snprintf(chunk, sizeof chunk, " a smaller chunk (now %u).", (unsigned)plan->chunk_tokens);
+    }
+    bool any = ctx[0] != '\0' || chunk[0] != '\0' || kv[0] != '\0';
+    snprintf(text, cap, "%s%s%s%s", any ? "; what lowers it:" : "", ctx, chunk, kv);
+    size_t bytes = strlen(text);
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        text[i] = text[i] == '.' ? ',' : text[i];
+    }
+    if (any) {
+        text[bytes - 1] = '\0'; /* the last full stop */
+    }
+}
+
 berth_status plan_refuse(const berth_plan *plan, const char *path, berth_error *err)
 {
     double mib = 1048576.0;
+    char lower[200] = "";
+    lower_text(plan, lower, sizeof lower);
     error_set(err, BERTH_ERR_BUDGET,
               "needs at least %llu bytes (%.1f MiB: trunk %.1f, kv %.1f, scratch %.1f, slots %.1f, process %.1f), the "
-              "budget is "
-              "%llu (%s); a smaller context (now %u), a smaller chunk (now %u), or f16 KV lowers it",
+              "budget is %llu (%s)%s",
               (unsigned long long)plan->hard_floor_bytes, (double)plan->hard_floor_bytes / mib,
               (double)plan->line_bytes[BERTH_LINE_TRUNK] / mib, (double)plan->line_bytes[BERTH_LINE_KV] / mib,
               (double)plan->line_bytes[BERTH_LINE_SCRATCH] / mib, (double)plan->line_bytes[BERTH_LINE_SLOTS] / mib,
               (double)plan->line_bytes[BERTH_LINE_PROCESS] / mib, (unsigned long long)plan->budget_bytes, plan->binding,
-              (unsigned)plan->ctx_tokens, (unsigned)plan->chunk_tokens);
+              lower);
     error_at_path(err, path);
     return BERTH_ERR_BUDGET;
 }
