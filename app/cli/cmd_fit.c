@@ -40,7 +40,7 @@ static const struct arg_positional positionals[] = {{"MODEL", AT(model.path), fa
 
 static const struct arg_spec spec = {
     .verb = "fit",
-    .synopsis = "MODEL [--budget SIZE] [--ctx N] [--chunk N] [--kv f16|f32] [--json]",
+    .synopsis = "MODEL [--engine NAME] [--budget SIZE] [--ctx N] [--explain] [--json]",
     .summary = "Show the memory plan of a model and whether it fits.",
     .details =
         "MODEL is a GGUF file (the first part of a split one) or a Hugging Face directory. Only headers are read.\n"

@@ -12,7 +12,7 @@ enum { ROWS_COUNT = sizeof rows / sizeof rows[0] };
 
 berth_status policy_find(const char *name, const struct policy_row **out, const char **options, berth_error *err)
 {
-    char names[160] = "";
+    char names[240] = "";
     size_t used = 0;
     const char *colon = name != NULL ? strchr(name, ':') : NULL;
     size_t bytes = name == NULL ? 0 : (colon != NULL ? (size_t)(colon - name) : strlen(name));
@@ -24,7 +24,8 @@ berth_status policy_find(const char *name, const struct policy_row **out, const 
             }
             return BERTH_OK;
         }
-        int wrote = snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ", rows[i]->name);
+        int wrote = snprintf(names + used, sizeof names - used, "%s%s%s", i == 0 ? "" : ", ", rows[i]->name,
+                             rows[i]->replay_only ? " (berth replay only)" : "");
         used += wrote > 0 && (size_t)wrote < sizeof names - used ? (size_t)wrote : 0;
     }
     berth_status status =

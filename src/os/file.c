@@ -97,10 +97,10 @@ berth_status os_file_open(struct os_file *file, const char *path, bool want_dire
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
-        error_set(err, BERTH_ERR_ARGUMENT, "got %s, wanted a regular file",
+        error_set(err, BERTH_ERR_UNSUPPORTED, "this is %s, wanted a regular file",
                   S_ISDIR(info.st_mode) ? "a directory" : "a device, pipe or socket");
         error_at_path(err, path);
-        return BERTH_ERR_ARGUMENT;
+        return BERTH_ERR_UNSUPPORTED;
     }
     if (want_direct) {
         int flags = fcntl(fd, F_GETFL);

@@ -10,6 +10,8 @@
 
 #include "base/js_text.h"
 #include "fit/llama_cpp.h"
+#include "model/gguf.h"
+#include "support/build.h"
 #include "support/json_tree.h"
 
 static const struct tree *root;
@@ -248,6 +250,268 @@ static void test_owners(void **state)
     assert_int_equal(own, 24);
 }
 
+/* The header of a GGUF file with these pairs. */
+static void put_pairs(struct build *file, const struct tree *pairs)
+{
+    const char *arch = tree_need(pairs, "arch")->text;
+    build_head(file, 3, 0, pairs->count);
+    build_key_str(file, "general.architecture", arch);
+    for (const struct tree *at = pairs->first; at != NULL; at = at->next) {
+        char key[128];
+        if (strcmp(at->key, "arch") == 0) {
+            continue;
+        }
+        snprintf(key, sizeof key, "%s.%s", arch, at->key);
+        if (at->kind == JSON_NUMBER) {
+            build_key_u32(file, key, (uint32_t)at->number);
+            continue;
+        }
+        build_array(file, key, META_I32, at->count);
+        for (const struct tree *item = at->first; item != NULL; item = item->next) {
+            build_u32(file, (uint32_t)item->number);
+        }
+    }
+}
+
+static unsigned char gguf_memory[1 << 20] __attribute__((aligned(4096)));
+
+static berth_status read_gguf(const struct build *file, struct shape *out, berth_error *err)
+{
+    struct gguf_scan scan;
+    struct arena arena;
+    struct meta meta;
+    bool complete = false;
+    arena_carve(&arena, gguf_memory, sizeof gguf_memory);
+    gguf_scan_begin(&scan, file->bytes);
+    assert_int_equal(gguf_scan_more(&scan, file->ptr, file->bytes, &complete, err), BERTH_OK);
+    assert_true(complete);
+    struct meta_pair *pairs = ARENA_NEW(&arena, struct meta_pair, scan.pairs_count);
+    assert_int_equal(gguf_parse_meta(&scan, file->ptr, pairs, &arena, &meta, err), BERTH_OK);
+    return shape_read_gguf(&meta, "model.gguf", &arena, out, err);
+}
+
+/* Metadata as llama.cpp's converters write it gives the same layers as the configuration. */
+static void test_gguf(void **state)
+{
+    (void)state;
+    const struct tree *models = tree_need(root, "gguf");
+    assert_true(models->count >= 75);
+    for (const struct tree *at = models->first; at != NULL; at = at->next) {
+        struct build file = {NULL, 0, 0};
+        struct shape shape;
+        berth_error err;
+        put_pairs(&file, at);
+        if (read_gguf(&file, &shape, &err) != BERTH_OK || !shape.is_known) {
+            fail_msg("%s: %s%s", at->key, shape.problem, shape.is_known ? err.message : "");
+        }
+        struct shape config = read_model(at->key);
+        assert_int_equal(shape.count, config.count);
+        assert_int_equal(shape.mtp_count, config.mtp_count);
+        for (uint32_t i = 0; i < shape.count; i++) {
+            const struct shape_layer *a = &shape.layers[i];
+            const struct shape_layer *b = &config.layers[i];
+            if (a->cache != b->cache || a->k_elems != b->k_elems || a->v_elems != b->v_elems ||
+                a->window != b->window || a->owner != b->owner || a->state != b->state ||
+                a->conv_elems != b->conv_elems || a->state_elems != b->state_elems || a->comp_elems != b->comp_elems ||
+                a->comp_ratio != b->comp_ratio || a->index_elems != b->index_elems || a->heads != b->heads) {
+                fail_msg("%s, layer %u: GGUF %d %u+%u window %u owner %u state %d %llu+%llu comp %u/%u index %u heads "
+                         "%u; config %d %u+%u window %u owner %u state %d %llu+%llu comp %u/%u index %u heads %u",
+                         at->key, (unsigned)i, a->cache, a->k_elems, a->v_elems, a->window, a->owner, a->state,
+                         (unsigned long long)a->conv_elems, (unsigned long long)a->state_elems, a->comp_elems,
+                         a->comp_ratio, a->index_elems, a->heads, b->cache, b->k_elems, b->v_elems, b->window, b->owner,
+                         b->state, (unsigned long long)b->conv_elems, (unsigned long long)b->state_elems, b->comp_elems,
+                         b->comp_ratio, b->index_elems, b->heads);
+            }
+        }
+        build_free(&file);
+    }
+}
+
+static void test_gguf_odd(void **state)
+{
+    (void)state;
+    struct build file = {NULL, 0, 0};
+    struct shape shape;
+    berth_error err;
+    /* An architecture that nobody knows: a lower bound. */
+    build_head(&file, 3, 0, 2);
+    build_key_str(&file, "general.architecture", "brandnew");
+    build_key_u32(&file, "brandnew.block_count", 4);
+    assert_int_equal(read_gguf(&file, &shape, &err), BERTH_OK);
+    assert_false(shape.is_known);
+    assert_non_null(strstr(shape.problem, "brandnew"));
+    build_free(&file);
+    /* Arrays too short, numbers negative or not whole. */
+    build_head(&file, 3, 0, 3);
+    build_key_str(&file, "general.architecture", "llama");
+    build_key_u32(&file, "llama.block_count", 4);
+    build_array(&file, "llama.attention.head_count_kv", META_I32, 3);
+    build_zero(&file, 12);
+    assert_int_equal(read_gguf(&file, &shape, &err), BERTH_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "attention.head_count_kv"));
+    build_free(&file);
+    build_head(&file, 3, 0, 2);
+    build_key_str(&file, "general.architecture", "llama");
+    build_key(&file, "llama.block_count", META_I32);
+    build_u32(&file, (uint32_t)-4);
+    assert_int_equal(read_gguf(&file, &shape, &err), BERTH_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "-4"));
+    build_free(&file);
+    build_head(&file, 3, 0, 3);
+    build_key_str(&file, "general.architecture", "qwen35");
+    build_key_u32(&file, "qwen35.block_count", 4);
+    build_key_u32(&file, "qwen35.nextn_predict_layers", 4);
+    assert_int_equal(read_gguf(&file, &shape, &err), BERTH_ERR_FORMAT);
+    build_free(&file);
+}
+
+/* What no configuration may do: crash, or give a size that is none. Either an error that names the key, or a shape. */
+static void test_odd(void **state)
+{
+    (void)state;
+#define LLAMA "{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"num_key_value_heads\":1,\"head_dim\":4"
+    static const struct {
+        const char *text;
+        berth_status status;
+        bool known;
+        const char *names;
+    } rows[] = {
+        {"{\"model_type\":\"llama\"}", BERTH_ERR_FORMAT, false, "num_hidden_layers"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2}", BERTH_ERR_FORMAT, false, "num_key_value_heads"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":1e30}", BERTH_ERR_FORMAT, false, "is 1e30"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":-3}", BERTH_ERR_FORMAT, false, "is -3"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":NaN}", BERTH_ERR_FORMAT, false, "is NaN"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":Infinity}", BERTH_ERR_FORMAT, false, "is Infinity"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":\"32\"}", BERTH_ERR_FORMAT, false, "the string \"32\""},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":[[2]]}", BERTH_ERR_FORMAT, false, "a list"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":{}}", BERTH_ERR_FORMAT, false, "an object"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":true}", BERTH_ERR_FORMAT, false, "is true"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":5000}", BERTH_ERR_LIMIT, false, "num_hidden_layers"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2.5}", BERTH_ERR_FORMAT, false, "num_hidden_layers"},
+        {"{\"model_type\":7,\"num_hidden_layers\":2}", BERTH_ERR_FORMAT, false, "model_type"},
+        {"{\"text_config\":7,\"num_hidden_layers\":2}", BERTH_ERR_FORMAT, false, "text_config"},
+        {"[1]", BERTH_ERR_FORMAT, false, "object"},
+        {"{", BERTH_ERR_FORMAT, false, "JSON"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"num_key_value_heads\":1,\"head_dim\":-4}",
+         BERTH_ERR_FORMAT, false, "head_dim"},
+        {LLAMA "}", BERTH_OK, true, NULL},
+        {LLAMA ",\"router_jitter_noise\":NaN,\"initializer_range\":-Infinity,\"x\":[Infinity]}", BERTH_OK, true, NULL},
+        {LLAMA ",\"tie_word_embeddings\":\"true\"}", BERTH_ERR_FORMAT, false, "tie_word_embeddings"},
+        {LLAMA ",\"layer_types\":\"full_attention\"}", BERTH_ERR_FORMAT, false, "layer_types"},
+        {LLAMA ",\"layer_types\":[1,2]}", BERTH_ERR_FORMAT, false, "layer_types"},
+        {LLAMA ",\"layer_types\":[\"full_attention\"]}", BERTH_ERR_FORMAT, false, "layer_types"},
+        {LLAMA ",\"layer_types\":[\"new_attention\",\"full_attention\"]}", BERTH_OK, false, NULL},
+        {LLAMA ",\"layer_types\":[\"linear_attention\",\"full_attention\"]}", BERTH_OK, false, NULL},
+        {LLAMA ",\"per_layer_config\":[]}", BERTH_ERR_FORMAT, false, "per_layer_config"},
+        {LLAMA ",\"per_layer_config\":{\"1\":{\"head_dim\":\"x\"}}}", BERTH_ERR_FORMAT, false, "head_dim"},
+        {LLAMA ",\"num_experts\":8,\"mlp_only_layers\":[-1]}", BERTH_ERR_FORMAT, false, "mlp_only_layers"},
+        {"{\"model_type\":\"new\",\"num_hidden_layers\":2,\"num_key_value_heads\":1,\"head_dim\":4}", BERTH_OK, false,
+         NULL},
+        {"{\"model_type\":\"wrapper\",\"text_config\":" LLAMA "}}", BERTH_OK, true, NULL},
+        {"{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":2,\"qk_rope_head_dim\":4}", BERTH_ERR_FORMAT, false,
+         "kv_lora_rank"},
+        {"{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":3,\"hybrid_override_pattern\":\"-E\"}", BERTH_ERR_FORMAT,
+         false, "hybrid_override_pattern"},
+        {"{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":2,\"hybrid_override_pattern\":\"-E\"}", BERTH_OK, true,
+         NULL},
+        {"{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":2,\"hybrid_override_pattern\":\"Q*\","
+         "\"num_key_value_heads\":1,\"head_dim\":4}",
+         BERTH_OK, false, NULL},
+        {"{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":2}", BERTH_OK, false, NULL},
+        {"{\"model_type\":\"nemotron-nas\",\"num_hidden_layers\":2,\"num_attention_heads\":4,\"block_configs\":[{}]}",
+         BERTH_ERR_FORMAT, false, "block_configs"},
+        {"{\"model_type\":\"kimi_linear\",\"num_hidden_layers\":2,\"kv_lora_rank\":8,\"qk_rope_head_dim\":4,"
+         "\"linear_attn_config\":{\"full_attn_layers\":[3]}}",
+         BERTH_ERR_FORMAT, false, "full_attn_layers"},
+        {"{\"model_type\":\"deepseek_v4\",\"num_hidden_layers\":1,\"head_dim\":8,\"sliding_window\":8,"
+         "\"compress_ratios\":[7]}",
+         BERTH_OK, false, NULL},
+        {"{\"model_type\":\"mamba\",\"num_hidden_layers\":1,\"hidden_size\":8,\"state_size\":4,\"conv_kernel\":4,"
+         "\"expand\":2}",
+         BERTH_OK, true, NULL},
+        {"{\"model_type\":\"mamba\",\"num_hidden_layers\":1,\"hidden_size\":8,\"conv_kernel\":4,\"expand\":2}",
+         BERTH_ERR_FORMAT, false, "ssm_state_size"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct shape shape;
+        berth_error err = {.message = ""};
+        berth_status status = read_text(rows[i].text, strlen(rows[i].text), &shape, &err);
+        if (status != rows[i].status || (status == BERTH_OK && shape.is_known != rows[i].known) ||
+            (status == BERTH_OK && !shape.is_known && shape.problem[0] == '\0') ||
+            (rows[i].names != NULL && strstr(err.message, rows[i].names) == NULL)) {
+            fail_msg("%s: %d, %s%s", rows[i].text, status, err.message, shape.problem);
+        }
+    }
+    /* Sums that do not fit in 64 bits are refused. */
+    struct shape_layer huge = {.cache = SHAPE_FULL, .k_elems = UINT32_MAX};
+    struct shape one = {.layers = &huge, .count = 1};
+    struct llama_request request = {.ctx_tokens = UINT64_MAX / 2, .k = cache_type_find("f32")};
+    struct llama_report report;
+    assert_false(llama_cache_bytes(&one, &request, &report));
+    request.ctx_tokens = UINT64_MAX;
+    assert_false(llama_cache_bytes(&one, &request, &report));
+    request.ctx_tokens = 256;
+    request.ubatch_tokens = UINT32_MAX;
+    one.number[SHAPE_VOCAB] = UINT32_MAX;
+    assert_true(llama_cache_bytes(&one, &request, &report));
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum weight_class class;
+    } rows[] = {
+        {"token_embd.weight", WEIGHT_LOOKUP},
+        {"model.embed_tokens.weight", WEIGHT_LOOKUP},
+        {"model.embed_tokens.scales", WEIGHT_LOOKUP},
+        {"per_layer_token_embd.weight", WEIGHT_LOOKUP},
+        {"model.language_model.embed_tokens_per_layer.weight", WEIGHT_LOOKUP},
+        {"model.layers.3.engram.tables.weight", WEIGHT_LOOKUP},
+        {"token_embd_norm.weight", WEIGHT_RESIDENT},
+        {"output.weight", WEIGHT_RESIDENT},
+        {"output_norm.weight", WEIGHT_RESIDENT},
+        {"lm_head.weight", WEIGHT_RESIDENT},
+        {"blk.3.ffn_gate_exps.weight", WEIGHT_EXPERT},
+        {"blk.3.ffn_gate_up_exps.weight", WEIGHT_EXPERT},
+        {"blk.3.ffn_down_exps.bias", WEIGHT_RESIDENT},
+        {"blk.3.ffn_down_exps.scale", WEIGHT_RESIDENT},
+        {"blk.3.ffn_gate_shexp.weight", WEIGHT_RESIDENT},
+        {"blk.3.ffn_gate_inp.weight", WEIGHT_RESIDENT},
+        {"blk.3.ffn_gate.7.weight", WEIGHT_EXPERT},
+        {"blk.3.ffn_gate.weight", WEIGHT_RESIDENT},
+        {"blk.3.exp_probs_b.bias", WEIGHT_RESIDENT},
+        {"model.layers.3.mlp.experts.17.gate_proj.weight", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.experts.gate_up_proj", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.experts.gate_up_proj_blocks", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.experts.gate_up_proj_scales", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.experts.gate_up_proj_bias", WEIGHT_RESIDENT},
+        {"model.layers.3.mlp.shared_experts.up_proj.weight", WEIGHT_RESIDENT},
+        {"model.layers.3.mlp.shared_expert.up_proj.weight", WEIGHT_RESIDENT},
+        {"model.layers.3.mlp.switch_mlp.gate_proj.weight", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.switch_mlp.gate_proj.scales", WEIGHT_EXPERT},
+        {"model.layers.3.mlp.switch_mlp.gate_proj.biases", WEIGHT_EXPERT},
+        {"model.layers.3.block_sparse_moe.experts.2.w1.weight", WEIGHT_EXPERT},
+        {"model.layers.3.block_sparse_moe.input_linear.weight", WEIGHT_EXPERT},
+        {"model.layers.3.feed_forward.experts.down_proj", WEIGHT_EXPERT},
+        {"model.layers.3.self_attn.q_proj.weight", WEIGHT_RESIDENT},
+        {"model.layers.9.self_attn.q_proj.weight", WEIGHT_NOT_LOADED},
+        {"model.layers.9.mlp.experts.0.up_proj.weight", WEIGHT_NOT_LOADED},
+        {"blk.8.ffn_gate_exps.weight", WEIGHT_NOT_LOADED},
+        {"mtp.layers.0.self_attn.q_proj.weight", WEIGHT_NOT_LOADED},
+        {"model.visual.blocks.0.attn.qkv.weight", WEIGHT_NOT_LOADED},
+        {"v.blk.0.attn_q.weight", WEIGHT_NOT_LOADED},
+        {"model.layers.0.self_attn.rotary_emb.inv_freq", WEIGHT_NOT_LOADED},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum weight_class got = weight_class_of(str_from(rows[i].name), 8);
+        if (got != rows[i].class) {
+            fail_msg("%s is %s", rows[i].name, weight_class_name(got));
+        }
+    }
+}
+
 /* What engines printed of their compute buffers: on the host when an accelerator has the layers, and all of it without
  * flash attention. The builds that printed them keep one or two copies of the embeddings and a mask in 16 or 32 bits.
  */
@@ -295,7 +559,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv),        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_params),
         cmocka_unit_test(test_per_token), cmocka_unit_test(test_mlx_bytes), cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_indexer),   cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_indexer),   cmocka_unit_test(test_compute),   cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_gguf_odd),  cmocka_unit_test(test_odd),       cmocka_unit_test(test_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,11 +161,11 @@ static void open_refuses_what_is_not_a_file(void **state)
     berth_error err;
     assert_int_equal(os_file_open(&file, in_folder("absent"), true, NULL, &err), BERTH_ERR_NOT_FOUND);
     assert_int_equal(file.fd, -1);
-    assert_int_equal(os_file_open(&file, folder, true, NULL, &err), BERTH_ERR_ARGUMENT);
+    assert_int_equal(os_file_open(&file, folder, true, NULL, &err), BERTH_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "directory"));
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
-    assert_int_equal(os_file_open(&file, in_folder("fifo"), true, NULL, &err), BERTH_ERR_ARGUMENT);
-    assert_int_equal(os_file_open(&file, "/dev/null", true, NULL, &err), BERTH_ERR_ARGUMENT);
+    assert_int_equal(os_file_open(&file, in_folder("fifo"), true, NULL, &err), BERTH_ERR_UNSUPPORTED);
+    assert_int_equal(os_file_open(&file, "/dev/null", true, NULL, &err), BERTH_ERR_UNSUPPORTED);
     assert_int_equal(os_file_open(&file, "", true, NULL, &err), BERTH_ERR_ARGUMENT);
     char longer[513];
     memset(longer, 'a', sizeof longer - 1);
