@@ -371,7 +371,7 @@ static void hf_single(void **state)
     refuses("h", BERTH_ERR_FORMAT, "ends too early", "/h/config.json");
     unlink(at("h/config.json"));
     directory("h/config.json");
-    refuses("h", BERTH_ERR_ARGUMENT, "got a directory", "/h/config.json");
+    refuses("h", BERTH_ERR_UNSUPPORTED, "this is a directory", "/h/config.json");
 }
 
 static void put_index(const char *members)
