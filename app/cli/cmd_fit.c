@@ -8,6 +8,7 @@
 
 #include "cli/fit_llama.h"
 #include "cli/fit_mlx.h"
+#include "cli/fit_speed.h"
 #include "cli/verbs.h"
 #include "common/engine.h"
 #include "common/plan_out.h"
@@ -19,6 +20,7 @@ struct fit_options {
     struct model_options model;
     struct mlx_options mlx;
     struct llama_options llama;
+    const char *disk;
     bool json;
 };
 
@@ -26,6 +28,11 @@ struct fit_options {
 
 static const struct arg_option output_rows[] = {
     {.name = "json", .type = ARG_FLAG, .offset = AT(json), .help = "print the plan as JSON"},
+    {.name = "disk",
+     .type = ARG_TEXT,
+     .offset = AT(disk),
+     .value = "GB/S",
+     .help = "rate that experts are read at, in 1e9 bytes a second\n(default: as measured here)"},
 };
 
 static const struct arg_group groups[] = {
@@ -33,7 +40,7 @@ static const struct arg_group groups[] = {
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
     {"Other rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
     {"llama.cpp", llama_option_rows, LLAMA_OPTIONS, AT(llama)},
-    {"Output", output_rows, 1, 0},
+    {"Output", output_rows, 2, 0},
 };
 
 static const struct arg_positional positionals[] = {{"MODEL", AT(model.path), false}};
@@ -67,6 +74,8 @@ struct fit {
     struct advice advice[ADVICE_MAX];
     uint32_t advice_count;
     bool explain;
+    struct fit_target target;
+    struct fit_speed speed;
 };
 
 /* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
@@ -249,6 +258,7 @@ static int print_text(const struct fit *fit)
     printf("context %" PRIu32 ", chunk %" PRIu32 ", KV %s, %" PRIu32 " threads\n\n", fit->plan.ctx_tokens,
            fit->plan.chunk_tokens, plan_kv_name(fit->plan.kv_type), fit->plan.threads);
     plan_print(&fit->plan, stdout);
+    fit_speed_print(&fit->speed, stdout);
     if (!fit->plan.fits) {
         print_advice(fit);
     }
@@ -278,6 +288,7 @@ static int print_json(const struct fit *fit)
     json_out_string(&json, "engine", "berth");
     json_out_string(&json, "verdict", !fit->plan.fits ? "no-fit" : fit->plan.cached ? "fits" : "fits-uncached");
     plan_json(&json, "plan", &fit->plan);
+    fit_speed_json(&json, "speed", &fit->speed);
     json_out_array(&json, "advice", false);
     for (uint32_t i = 0; i < fit->advice_count; i++) {
         json_out_object(&json, NULL);
@@ -302,19 +313,12 @@ static const char *stray_option(const struct fit_options *options, const char **
 {
     const struct mlx_options *mlx = &options->mlx;
     const char *llama = llama_option_given(&options->llama);
-    const char *both = mlx->machine != NULL         ? "--machine"
-                       : mlx->machines_file != NULL ? "--machines"
-                       : mlx->ram_bytes > 0         ? "--ram"
-                       : mlx->weights_bytes > 0     ? "--weights-bytes"
-                       : mlx->experts_bytes > 0     ? "--experts-bytes"
-                                                    : NULL;
-    const char *mlx_only = mlx->bandwidth != NULL   ? "--bandwidth"
-                           : mlx->kv_quant != NULL  ? "--kv-quant"
-                           : mlx->matrix            ? "--matrix"
-                           : mlx->filter != NULL    ? "--filter"
+    const char *both = mlx->weights_bytes > 0 ? "--weights-bytes" : mlx->experts_bytes > 0 ? "--experts-bytes" : NULL;
+    const char *mlx_only = mlx->kv_quant != NULL    ? "--kv-quant"
                            : mlx->prompt_tokens > 0 ? "--prompt"
                            : mlx->max_tokens > 0    ? "--max-tokens"
                                                     : NULL;
+    const char *not_llama = mlx->bandwidth != NULL ? "--bandwidth" : mlx->matrix ? "--matrix" : NULL;
     bool other = mlx->engine != FIT_ENGINE_BERTH;
     if (other && options->model.kv != BERTH_KV_DEFAULT) {
         *place = mlx->engine == FIT_ENGINE_MLX ? "--engine berth; here it is --kv-quant"
@@ -333,9 +337,21 @@ static const char *stray_option(const struct fit_options *options, const char **
         *place = "--engine mlx or llama.cpp";
         return both;
     }
-    *place = mlx->filter != NULL && mlx->engine == FIT_ENGINE_MLX ? "--engine mlx --matrix" : "--engine mlx";
+    if (options->disk != NULL && other) {
+        *place = "--engine berth";
+        return "--disk";
+    }
+    if (not_llama != NULL && mlx->engine == FIT_ENGINE_LLAMA) {
+        *place = "--engine berth or mlx";
+        return not_llama;
+    }
+    if (mlx->filter != NULL && !mlx->matrix) {
+        *place = "--matrix";
+        return "--filter";
+    }
+    *place = "--engine mlx";
     if (mlx->engine == FIT_ENGINE_MLX) {
-        return mlx->filter != NULL && !mlx->matrix ? "--filter" : NULL;
+        return NULL;
     }
     return mlx_only;
 }
@@ -391,7 +407,19 @@ static int run(int argc, char **argv)
     if (fit.model.family[0] == '\0') {
         return fit_cannot_run(&options.llama, fit.model.family_problem);
     }
-    code = plan_with(&options.model, &fit.plan);
+    options.mlx.json = options.json;
+    code = fit_target_read(&options.mlx, options.disk, &fit.target, &options.model.budget_bytes);
+    if (code == EXIT_OK && options.mlx.matrix) {
+        options.model.budget_bytes = (uint64_t)1 << 50;
+        code = plan_with(&options.model, &fit.plan);
+        return code == EXIT_OK ? fit_speed_matrix(&options.mlx, options.disk, &fit.model, &fit.plan) : code;
+    }
+    if (code == EXIT_OK) {
+        code = plan_with(&options.model, &fit.plan);
+    }
+    if (code == EXIT_OK && fit.target.other) {
+        snprintf(fit.plan.binding, sizeof fit.plan.binding, "memory of %s", fit.target.machine.machine.name);
+    }
     if (code == EXIT_OK) {
         code = settle_ctx_max(&fit);
     }
@@ -401,6 +429,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_OK) {
         return code;
     }
+    fit_speed_predict(&fit.target, &options.model, &fit.model, &fit.plan, &fit.speed);
     code = options.json ? print_json(&fit) : print_text(&fit);
     if (code != EXIT_OK) {
         return code;

@@ -16,7 +16,8 @@ static const double card_reserve = 749.0 * 1048576.0;
 static void fill(struct mlx_machine *out, const tool_hardware *row, double mem_gb)
 {
     bool card = strstr(row->kind, "gpu") != NULL;
-    *out = (struct mlx_machine){.basis = "table"};
+    *out = (struct mlx_machine){.basis = "table", .vendor = strcmp(row->vendor, "Apple") == 0 ? "Apple" : ""};
+    snprintf(out->kind, sizeof out->kind, "%s", row->kind);
     out->machine.ram_bytes = mem_gb * gib;
     out->machine.bandwidth_gbs = row->bandwidth_gbs;
     out->has_budget = card;
@@ -175,7 +176,7 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
     search.wanted_gb = tool_hardware_split(options->machine, name, sizeof name);
     const berth_sku *sku = berth_sku_find(name);
     if (sku != NULL) { /* the documents' own figure for a chip they know */
-        *out = (struct mlx_machine){.basis = "table"};
+        *out = (struct mlx_machine){.basis = "table", .kind = "unified", .vendor = "Apple"};
         double gb = search.wanted_gb > 0 ? search.wanted_gb : sku->ram_gb[0];
         out->machine.ram_bytes = gb * gib;
         out->machine.bandwidth_gbs = sku->bandwidth_gbs;
@@ -215,7 +216,7 @@ int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
     } else {
         berth_sku_chip chip;
         berth_error err;
-        *out = (struct mlx_machine){.basis = "table"};
+        *out = (struct mlx_machine){.basis = "table", .vendor = ""};
         berth_sku_detect_chip(&chip);
         if (options->ram_bytes > 0) {
             out->machine.bandwidth_gbs = chip.bandwidth_gbs > 0 ? chip.bandwidth_gbs : BERTH_FIT_DEFAULT_BANDWIDTH_GBS;

@@ -29,6 +29,8 @@ int fit_mlx(const struct mlx_options *options);
 struct mlx_machine {
     berth_sku_machine machine;
     const char *basis; /* where the bandwidth comes from */
+    char kind[32];     /* "unified", "desktop gpu", "memory"; "": unknown */
+    const char *vendor;
     bool has_budget;
     double budget_bytes;
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/speed.h"
 
+#include "common/host.h"
+
 void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_work *out)
 {
     *out = BERTH_SPEED_WORK_INIT;
@@ -18,4 +20,39 @@ void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_w
     out->moe_layers = model->moe_layers;
     out->experts = model->experts;
     out->top_k = model->top_k;
+}
+
+double speed_ledger_hit(const struct model_options *options, uint64_t slots)
+{
+    enum { SELECTIONS_LEAST = 5000 };
+    char path[HOST_PATH_MAX + 32];
+    char state_dir[HOST_PATH_MAX];
+    uint64_t bytes;
+    const char *state = host_state_dir(state_dir, sizeof state_dir) ? state_dir : NULL;
+    if (options->ledger_path == NULL &&
+        (berth_ledger_default_path(options->path, state, path, sizeof path, NULL) != BERTH_OK ||
+         !host_file_size(path, &bytes))) {
+        return 0;
+    }
+    const tool_usage_config config = {.path = options->path, .ledger_path = options->ledger_path, .state_dir = state};
+    tool_usage *usage;
+    if (tool_usage_open(&config, &usage, NULL) != BERTH_OK) {
+        return 0;
+    }
+    tool_usage_info info;
+    tool_usage_describe(usage, &info);
+    double hit = 0;
+    if (info.exists && !info.refused && info.selections >= SELECTIONS_LEAST) {
+        const berth_ledger_count *counts;
+        uint64_t used = tool_usage_ranked(usage, &counts);
+        double held = 0;
+        double all = 0;
+        for (uint64_t i = 0; i < used; i++) {
+            held += i < slots ? counts[i].count : 0;
+            all += counts[i].count;
+        }
+        hit = all > 0 ? held / all : 0;
+    }
+    tool_usage_close(usage);
+    return hit;
 }

@@ -4,8 +4,13 @@
 #define APP_SPEED_H
 
 #include "berth.h"
+#include "common/engine.h"
 #include "tool.h"
 
 void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_work *out);
+
+/* Share of past selections that the `slots` most used experts served, by the model's ledger; 0: there is none, or it
+ * says too little. */
+double speed_ledger_hit(const struct model_options *options, uint64_t slots);
 
 #endif

@@ -48,6 +48,7 @@ struct speed_request {
     double memory_rate, read_rate; /* given by the user; 0: not */
     const tool_rates *rates;       /* measured just now; NULL: not */
     double known_hit;              /* of the ledger's history at these slots; 0: none */
+    double run_tokens;             /* decoded from an empty cache after prompt_tokens; 0: for ever */
 };
 
 struct speed_answer {

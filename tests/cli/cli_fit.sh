@@ -106,4 +106,63 @@ lower=$(value advice.0.hard_floor_bytes)
 # shellcheck disable=SC2086
 go fit "$model" --json --kv f32 --chunk 512 --budget 3MiB ${option}
 want_value plan.hard_floor_bytes "$lower"
+# Speed: unknown without rates, the law with those that are given, other machines by name and as a matrix.
+go fit "$model" --budget 1GiB
+want_code 0
+want_out 'Speed: unknown: memory'
+go fit "$model" --budget 1GiB --json
+want_value speed.decode.1.tokens_per_s null
+want_value speed.memory_basis unknown
+go fit "$model" --budget 1GiB --bandwidth 100 --json
+want_json
+want_value speed.memory_basis given
+want_value speed.hit_rate.basis resident
+want_value speed.machine null
+want_value speed.basis 'the law alone, memory given, hits resident'
+go fit "$model" --budget "$floor" --bandwidth 100 --json
+want_value speed.decode.1.tokens_per_s null
+go fit "$model" --budget "$floor" --bandwidth 100 --disk 1 --json
+want_value speed.read_basis given
+want_value speed.hit_rate.basis generic
+checks=$((checks + 1))
+[ "$(value speed.decode.1.tokens_per_s)" != null ] || fail 'no speed though both rates are given'
+go fit "$model" --budget $((hard - 1)) --json
+want_code 3
+want_value speed null
+go fit "$model" --machine 'M4 Pro 24GB' --json
+want_code 0
+want_value speed.machine 'M4 Pro 24GB'
+want_value plan.binding 'memory of M4 Pro 24GB'
+want_value plan.budget_bytes 22548578304
+want_value speed.memory_basis table
+go fit "$model" --machine 'no such thing'
+want_code 2
+go fit "$model" --ram 8GiB --json
+want_value speed.decode.1.tokens_per_s null
+want_value speed.memory_basis unknown
+go fit "$model" --disk fast
+want_code 2
+go fit "$model" --filter rtx
+want_code 2
+go fit "$model" --matrix --filter 'rtx 50' --json
+want_code 0
+want_json
+want_value engine berth
+want_value matrix.0.verdict fits
+want_value matrix.0.kind 'desktop gpu'
+go fit "$model" --matrix
+want_out 'M1 8GB'
+want_out 'GeForce RTX 5090 32GB'
+want_out 'EPYC'
+printf 'My Box\tmine\tmemory\t64\t77\n' >"$work/machines"
+go fit "$model" --matrix --filter 'my box' --machines "$work/machines" --json
+want_value matrix.# 1
+want_value matrix.0.machine 'My Box 64GB'
+
+# Everything before the speed is the plan: a store changes none of it.
+go fit "$model" --json --budget 1GiB
+before=$(value plan.plan_bytes)
+go models
+go fit "$model" --json --budget 1GiB
+want_value plan.plan_bytes "$before"
 finish
