@@ -29,8 +29,9 @@ static double usable_bytes(const struct mlx_machine *machine)
     if (machine->has_budget) {
         return machine->budget_bytes;
     }
-    double reserve = ram / 16 < 1073741824.0 ? ram / 16 : 1073741824.0;
-    double system = ram / 8 < 2147483648.0 ? ram / 8 : 2147483648.0;
+    const double gib = 1073741824.0;
+    double reserve = ram / 16 < gib ? ram / 16 : gib;
+    double system = ram / 8 < 2 * gib ? ram / 8 : 2 * gib;
     return ram - reserve - system;
 }
 

@@ -117,7 +117,9 @@ static bool fill_predicted(struct store *store, const struct run_report *report,
     row->predicted_high = answer.decode.high;
     row->predicted_prefill = answer.prefill.tokens_per_s;
     row->predicted_hit = answer.hit.rate;
-    row->work_s = answer.work_s;
+    row->work_bytes = answer.work_bytes;
+    row->work_macs = answer.work_macs;
+    row->law_prefill = answer.law_prefill;
     snprintf(row->basis, sizeof row->basis, "%s", answer.basis);
     return done;
 }

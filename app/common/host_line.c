@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,19 @@ static void on_wait_signal(int number)
     wait_signal = number;
 }
 
-/* Signals end the wait instead of the program: no SA_RESTART. */
+/* Signals end the wait instead of the program: no SA_RESTART. On a terminal they are held back except while we wait for
+ * a key, so that none comes between looking and waiting. */
 struct wait_handlers {
     struct sigaction before[3];
+    sigset_t mask;
 };
+static sigset_t wait_mask; /* while waiting for a key */
 static const int wait_signals[3] = {SIGINT, SIGTERM, SIGHUP};
 
-static void begin_wait(struct wait_handlers *handlers)
+static void begin_wait(struct wait_handlers *handlers, bool terminal)
 {
+    sigset_t held;
+    sigemptyset(&held);
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_wait_signal;
@@ -37,12 +43,31 @@ static void begin_wait(struct wait_handlers *handlers)
         sigaction(wait_signals[i], NULL, &handlers->before[i]);
         if (handlers->before[i].sa_handler != SIG_IGN) {
             sigaction(wait_signals[i], &action, NULL);
+            sigaddset(&held, wait_signals[i]);
         }
     }
+    sigprocmask(SIG_BLOCK, terminal ? &held : NULL, &handlers->mask);
+    wait_mask = handlers->mask;
+}
+
+/* Until there is something to read; false: a signal came first. */
+static bool wait_for_key(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (wait_signal == 0) {
+        if (ppoll(&input, 1, NULL, &wait_mask) > 0) {
+            return true;
+        }
+        if (errno != EINTR) {
+            return true; /* the read says what is wrong */
+        }
+    }
+    return false;
 }
 
 static void end_wait(const struct wait_handlers *handlers)
 {
+    sigprocmask(SIG_SETMASK, &handlers->mask, NULL);
     for (int i = 0; i < 3; i++) {
         sigaction(wait_signals[i], &handlers->before[i], NULL);
     }
@@ -83,12 +108,13 @@ static char *prompt_text(void *line)
 /* One byte; 0 at the end, -1 when a signal wants the line given up. */
 static int read_byte(unsigned char *byte)
 {
-    for (;;) {
+    while (wait_for_key()) {
         ssize_t got = read(STDIN_FILENO, byte, 1);
-        if (got >= 0 || errno != EINTR || wait_signal != 0) {
+        if (got >= 0 || errno != EINTR) {
             return (int)got;
         }
     }
+    return -1;
 }
 
 /* libedit's own reader goes on after a signal; ours gives the line up. */
@@ -195,8 +221,11 @@ static enum host_line edit_line(char *buffer, size_t cap)
 
 /* ---- plain lines ------------------------------------------------------------------------------------ */
 
-static enum host_line plain_line(char *buffer, size_t cap)
+static enum host_line plain_line(char *buffer, size_t cap, bool terminal)
 {
+    if (terminal && !wait_for_key()) { /* a terminal hands out whole lines */
+        return HOST_LINE_CANCELLED;
+    }
     errno = 0;
     if (fgets(buffer, (int)(cap < INT32_MAX ? cap : INT32_MAX), stdin) == NULL) {
         if (ferror(stdin) && errno == EINTR && wait_signal != 0) {
@@ -223,12 +252,12 @@ enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
     bool terminal = host_is_terminal(HOST_STDIN);
     bool edited = terminal && host_is_terminal(HOST_STDOUT) && has_editor();
     editor.prompt = prompt;
+    struct wait_handlers handlers;
+    begin_wait(&handlers, terminal);
     if (terminal && !edited) {
         fputs(prompt, stderr);
     }
-    struct wait_handlers handlers;
-    begin_wait(&handlers);
-    enum host_line result = edited ? edit_line(buffer, cap) : plain_line(buffer, cap);
+    enum host_line result = edited ? edit_line(buffer, cap) : plain_line(buffer, cap, terminal);
     end_wait(&handlers);
     return result;
 }

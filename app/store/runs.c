@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calibration. A run's decode time less the time it waited for reads is what computing took. Over the runs on this
- * machine (same engine, threads and kernels) the median of what the law leaves unexplained, a layer, becomes the cost
- * of a layer; over the runs of one model (also same KV type and policy) the median of measured by predicted scales it,
- * and the median skew of its hit rates replaces the generic one. */
+ * Calibration. A run's decode time less the time it waited for reads is what computing took. Of the runs on this
+ * machine (same threads and kernels): the median of what the law leaves unexplained by other models, a layer, is the
+ * cost of a layer; of the runs of this model (also same KV type and policy), those whose caches held the most similar
+ * share of the experts, the medians of measured by predicted, of waiting by reading, and of the skew of hit rates. */
 #include "store/runs.h"
 
 #include <math.h>
@@ -61,10 +61,12 @@ static const struct store_column columns[] = {
     REAL(read_rate),
     REAL(decode_macs),
     REAL(prefill_macs),
-    REAL(work_s),
     INT(layers),
     REAL(disk_s),
     REAL(stall_s),
+    REAL(work_bytes),
+    REAL(work_macs),
+    REAL(law_prefill),
 };
 const struct store_table run_table = {"run", columns, sizeof columns / sizeof columns[0], sizeof(struct run_row)};
 
@@ -75,7 +77,7 @@ bool runs_add(struct store *store, const struct run_row *row)
 
 /* ---- what earlier runs say -------------------------------------------------------------------------- */
 
-enum { SAMPLES_MAX = 64, TOKENS_LEAST = 8 };
+enum { SAMPLES_MAX = 64, NEAREST = 5, TOKENS_LEAST = 8 };
 
 struct samples {
     double values[SAMPLES_MAX];
@@ -106,17 +108,24 @@ static double median(struct samples *samples, double fallback)
     return samples->count % 2 == 1 ? samples->values[half] : (samples->values[half - 1] + samples->values[half]) / 2;
 }
 
-struct calibration {
-    const struct speed_request *request;
-    double layer_s; /* second pass: the machine's */
-    struct samples layer, overlap, scale, skew;
-    struct samples memory, reads, macs, prefill_macs; /* rates that runs measured, newest first */
+/* What one run says about its model. */
+struct lesson {
+    double distance;            /* of its cache's share of the experts from ours, as a logarithm */
+    double bytes, macs, layers; /* of a token */
+    double compute_s;           /* measured, reads that were waited for left out */
+    double stall;               /* waited for, by what the reads take at the disk's rate; 0: unknown */
+    double skew;                /* 0: unknown */
+    double prefill;             /* measured by the law; 0: unknown */
 };
 
-static bool usable(const struct run_row *row)
-{
-    return row->tps > 0 && row->tokens >= TOKENS_LEAST && row->work_s > 0 && row->layers > 0;
-}
+struct calibration {
+    const struct speed_request *request;
+    struct lesson lessons[SAMPLES_MAX], others[SAMPLES_MAX]; /* of this model, of others; newest first */
+    uint32_t lessons_count, others_count;
+    struct samples memory, reads, macs, prefill_macs; /* rates that runs measured */
+    struct samples overlap;
+    double scale, stall, skew, prefill; /* of the model; 0: unknown */
+};
 
 static bool same_model(const struct calibration *c, const struct run_row *row)
 {
@@ -125,53 +134,58 @@ static bool same_model(const struct calibration *c, const struct run_row *row)
            strcmp(row->policy, r->policy) == 0;
 }
 
-/* Computing alone: reads that were waited for are not part of it. */
-static double compute_s(const struct run_row *row)
+static double share_of(int64_t slots, int64_t experts)
 {
-    return fmax(1 / row->tps - row->stall_s, 0.1 / row->tps);
+    return experts > 0 && slots > 0 ? fmin((double)slots / (double)experts, 1) : experts > 0 ? 0.001 : 1;
 }
 
-static bool learn_machine(void *user, const void *data)
+static void take_lesson(struct calibration *c, const struct run_row *row, bool same)
+{
+    uint32_t *count = same ? &c->lessons_count : &c->others_count;
+    if (*count == SAMPLES_MAX || row->tps <= 0 || row->tokens < TOKENS_LEAST || row->work_bytes <= 0) {
+        return;
+    }
+    struct lesson *lesson = same ? &c->lessons[*count] : &c->others[*count];
+    double share = share_of(row->slots, row->experts);
+    /* Waiting is at most nearly all of it: what is left has measured something. */
+    double compute_s = fmax(1 / row->tps - row->stall_s, 0.1 / row->tps);
+    *lesson = (struct lesson){
+        .distance = fabs(log(share / share_of(c->request->slots, c->request->experts))),
+        .bytes = row->work_bytes,
+        .macs = row->work_macs,
+        .layers = (double)row->layers,
+        .compute_s = compute_s,
+        .skew = berth_speed_skew(share, row->hit),
+        .prefill = row->law_prefill > 0 ? row->prefill / row->law_prefill : 0,
+    };
+    if (row->disk_s > 0.02 / row->tps) {
+        lesson->stall = fmin(fmax(row->stall_s / row->disk_s, 0.05), 4);
+        double hidden = (row->disk_s - row->stall_s) / fmin(row->disk_s, compute_s);
+        add_sample(&c->overlap, fmin(fmax(hidden, 0), 1));
+    }
+    ++*count;
+}
+
+static bool learn_row(void *user, const void *data)
 {
     struct calibration *c = user;
     const struct run_row *row = data;
+    bool same = same_model(c, row);
     if (row->memory_rate > 0) {
         add_sample(&c->memory, row->memory_rate);
     }
-    if (row->read_rate > 0) {
+    if (row->read_rate > 0 && same) { /* requests of this model's size */
         add_sample(&c->reads, row->read_rate);
     }
-    if (same_model(c, row) && row->decode_macs > 0) { /* the kernel of this model's type */
+    if (row->decode_macs > 0 && same) { /* the kernel of its type */
         add_sample(&c->macs, row->decode_macs);
         add_sample(&c->prefill_macs, row->prefill_macs);
     }
-    if (usable(row)) {
-        double resident_s = compute_s(row);
-        add_sample(&c->layer, fmax((resident_s - row->work_s) / (double)row->layers, 0));
-        if (row->disk_s > 0.05 * resident_s) {
-            add_sample(&c->overlap, fmin(fmax((row->disk_s - row->stall_s) / fmin(row->disk_s, resident_s), 0), 1));
-        }
-    }
+    take_lesson(c, row, same);
     return true;
 }
 
-static bool learn_model(void *user, const void *data)
-{
-    struct calibration *c = user;
-    const struct run_row *row = data;
-    if (same_model(c, row) && usable(row)) {
-        add_sample(&c->scale, compute_s(row) / (row->work_s + (double)row->layers * c->layer_s));
-    }
-    if (same_model(c, row) && row->experts > 0 && row->tokens >= TOKENS_LEAST) {
-        double skew = berth_speed_skew((double)row->slots / (double)row->experts, row->hit);
-        if (skew > 0) {
-            add_sample(&c->skew, skew);
-        }
-    }
-    return true;
-}
-
-static bool learn(struct store *store, struct calibration *c, struct speed_answer *out)
+static bool learn(struct store *store, struct calibration *c)
 {
     static struct run_row row;
     const struct speed_request *r = c->request;
@@ -179,24 +193,65 @@ static bool learn(struct store *store, struct calibration *c, struct speed_answe
     snprintf(rest, sizeof rest, "berth %lld %s", (long long)r->threads, r->isa);
     const char *const texts[2] = {r->machine, rest};
     static const char tail[] = "WHERE machine = ?1 AND engine || ' ' || threads || ' ' || isa = ?2 ORDER BY id DESC "
-                               "LIMIT 64";
-    if (!store_each(store, &run_table, tail, texts, &row, learn_machine, c)) {
-        return false;
+                               "LIMIT 128";
+    return store_each(store, &run_table, tail, texts, &row, learn_row, c);
+}
+
+static int by_distance(const void *a, const void *b)
+{
+    double x = ((const struct lesson *)a)->distance;
+    double y = ((const struct lesson *)b)->distance;
+    return x < y ? -1 : x > y;
+}
+
+static double work_s(const berth_speed_machine *m, double bytes, double macs)
+{
+    double memory_rate = m->memory_bytes_per_s * m->efficiency;
+    return fmax(memory_rate > 0 ? bytes / memory_rate : 0, m->macs_per_s > 0 ? macs / m->macs_per_s : 0);
+}
+
+/* With the rates known: the cost of a layer from other models, the rest from the runs of this one whose caches were
+ * most like ours. */
+static void apply(struct calibration *c, struct speed_answer *out)
+{
+    berth_speed_machine *m = &out->machine;
+    struct samples layer = {.count = 0};
+    for (uint32_t i = 0; i < c->others_count; i++) {
+        const struct lesson *o = &c->others[i];
+        add_sample(&layer, fmax((o->compute_s - work_s(m, o->bytes, o->macs)) / o->layers, 0));
     }
-    out->machine_runs = c->layer.count;
-    c->layer_s = median(&c->layer, out->machine.moe_layer_s);
-    out->machine.layer_s = out->machine.moe_layer_s = c->layer_s;
-    out->machine.overlap = median(&c->overlap, out->machine.overlap);
-    if (!store_each(store, &run_table, tail, texts, &row, learn_model, c)) {
-        return false;
+    m->layer_s = m->moe_layer_s = median(&layer, m->moe_layer_s);
+    m->overlap = median(&c->overlap, m->overlap);
+    out->machine_runs = c->others_count;
+    out->model_runs = c->lessons_count;
+    qsort(c->lessons, c->lessons_count, sizeof c->lessons[0], by_distance);
+    struct samples scale = {.count = 0};
+    struct samples stall = {.count = 0};
+    struct samples skew = {.count = 0};
+    struct samples prefill = {.count = 0};
+    for (uint32_t i = 0; i < c->lessons_count && i < NEAREST; i++) {
+        const struct lesson *l = &c->lessons[i];
+        add_sample(&scale, l->compute_s / (work_s(m, l->bytes, l->macs) + l->layers * m->moe_layer_s));
+        if (l->stall > 0) {
+            add_sample(&stall, l->stall);
+        }
+        if (l->skew > 0) {
+            add_sample(&skew, l->skew);
+        }
+        if (l->prefill > 0) {
+            add_sample(&prefill, l->prefill);
+        }
     }
-    out->model_runs = c->scale.count;
-    return true;
+    c->scale = fmin(fmax(median(&scale, 1), 0.1), 10);
+    c->stall = median(&stall, 0);
+    c->skew = median(&skew, 0);
+    c->prefill = fmin(fmax(median(&prefill, 1), 0.02), 20);
 }
 
 /* ---- rates ------------------------------------------------------------------------------------------ */
 
-/* Given, measured just now, kept by bench machine, seen by earlier runs. */
+/* Given, kept by bench machine, the median of earlier runs, measured just now: the last is the shortest measurement. Of
+ * the disk and the kernel, earlier runs of the model come first: they asked for what it asks for. */
 static void find_rates(struct store *store, struct calibration *c, struct speed_answer *out)
 {
     const struct speed_request *r = c->request;
@@ -212,10 +267,10 @@ static void find_rates(struct store *store, struct calibration *c, struct speed_
     }
     const tool_rates none = {0};
     const tool_rates *now = r->rates != NULL ? r->rates : &none;
-    const double memory[] = {r->memory_rate, now->memory_bytes_per_s, machine.memory_all, median(&c->memory, 0)};
-    const double reads[] = {r->read_rate, now->read_bytes_per_s, volume.read_rate, median(&c->reads, 0)};
-    const double macs[] = {0, now->gemv_macs_per_s, kernel.decode_macs, median(&c->macs, 0)};
-    const double prefill[] = {0, now->gemm_macs_per_s, kernel.prefill_macs, median(&c->prefill_macs, 0)};
+    const double memory[] = {r->memory_rate, machine.memory_all, median(&c->memory, 0), now->memory_bytes_per_s};
+    const double reads[] = {r->read_rate, median(&c->reads, 0), now->read_bytes_per_s, volume.read_rate};
+    const double macs[] = {0, median(&c->macs, 0), kernel.decode_macs, now->gemv_macs_per_s};
+    const double prefill[] = {0, median(&c->prefill_macs, 0), kernel.prefill_macs, now->gemm_macs_per_s};
     out->memory_basis = out->read_basis = "unknown";
     for (int i = 3; i >= 0; i--) {
         if (memory[i] > 0) {
@@ -265,8 +320,8 @@ static void find_hit(struct calibration *c, struct speed_answer *out)
     if (r->resident || share >= 1) {
         return;
     }
-    if (c->skew.count > 0) {
-        out->hit = berth_speed_hit_of(share, median(&c->skew, 0));
+    if (c->skew > 0) {
+        out->hit = berth_speed_hit_of(share, c->skew);
         out->hit_basis = "runs";
     } else if (r->known_hit > 0) {
         double skew = berth_speed_skew(share, r->known_hit);
@@ -303,35 +358,43 @@ static void say_basis(struct speed_answer *out)
 
 bool runs_predict(struct store *store, const struct speed_request *request, struct speed_answer *out)
 {
-    static struct calibration c; /* 4 KiB of samples */
+    static struct calibration c; /* too large for the stack */
     memset(&c, 0, sizeof c);
     c.request = request;
     *out = (struct speed_answer){.decode = BERTH_SPEED_INIT, .prefill = BERTH_SPEED_INIT};
     out->machine = BERTH_SPEED_MACHINE_INIT;
     berth_speed_machine_class(BERTH_SPEED_MEASURED, &out->machine);
-    bool done = store == NULL || learn(store, &c, out);
+    bool done = store == NULL || learn(store, &c);
     find_rates(store, &c, out);
+    apply(&c, out);
     find_hit(&c, out);
     add_cold_misses(request, out);
-    double scale = fmin(fmax(median(&c.scale, 1), 0.2), 5);
-    /* The law's own figure, before this model's scale: what the next calibration compares with. */
-    double bytes = request->work->trunk_bytes + request->work->expert_bytes + request->work->state_bytes +
-                   request->work->kv_token_bytes * request->ctx_tokens;
-    double memory_rate = out->machine.memory_bytes_per_s * out->machine.efficiency;
-    double macs = request->work->macs + request->work->kv_token_macs * request->ctx_tokens;
-    out->work_s = fmax(memory_rate > 0 ? bytes / memory_rate : 0,
-                       out->machine.macs_per_s > 0 ? macs / out->machine.macs_per_s : 0);
-    out->machine.memory_bytes_per_s /= scale;
-    out->machine.macs_per_s /= scale;
-    out->machine.layer_s *= scale;
-    out->machine.moe_layer_s *= scale;
-    out->machine.margin = out->model_runs > 0 ? 0.15 : out->machine_runs > 0 ? 0.2 : 0.3;
-    berth_speed_decode(request->work, &out->machine, request->ctx_tokens, &out->hit, &out->decode, NULL);
-    double share = request->resident || request->experts == 0 ? 1 : (double)request->slots / (double)request->experts;
+    const berth_speed_work *work = request->work;
+    out->work_bytes =
+        work->trunk_bytes + work->expert_bytes + work->state_bytes + work->kv_token_bytes * request->ctx_tokens;
+    out->work_macs = work->macs + work->kv_token_macs * request->ctx_tokens;
+    bool resident = request->resident || request->experts == 0;
+    double share = resident ? 1 : (double)request->slots / (double)request->experts;
+    share = request->run_tokens > 0 && request->experts > 0 ? fmin(share, 0.9999) : share; /* empty at first */
+    out->machine.margin = c.lessons_count > 0 ? 0.15 : c.others_count > 0 ? 0.25 : 0.4;
     if (request->prompt_tokens >= 1 && request->chunk_tokens >= 1) {
-        berth_speed_prefill(request->work, &out->machine, request->prompt_tokens, request->chunk_tokens, share,
-                            &out->prefill, NULL);
+        berth_speed_prefill(work, &out->machine, request->prompt_tokens, request->chunk_tokens, share, &out->prefill,
+                            NULL);
+        out->law_prefill = out->prefill.tokens_per_s;
+        out->prefill.tokens_per_s *= c.prefill;
+        out->prefill.low *= c.prefill;
+        out->prefill.high *= c.prefill;
     }
+    berth_speed_machine scaled = out->machine;
+    scaled.memory_bytes_per_s /= c.scale;
+    scaled.macs_per_s /= c.scale;
+    scaled.layer_s *= c.scale;
+    scaled.moe_layer_s *= c.scale;
+    if (c.stall > 0) { /* what reads cost beyond computing is known: nothing else of them is hidden */
+        scaled.overlap = 0;
+        scaled.read_bytes_per_s /= c.stall;
+    }
+    berth_speed_decode(work, &scaled, request->ctx_tokens, &out->hit, &out->decode, NULL);
     say_basis(out);
     return done;
 }

@@ -25,9 +25,9 @@ struct run_row {
     double predicted_hit, hit;
     double ctx_mean;                                          /* position of the decoded tokens, on average */
     double memory_rate, read_rate, decode_macs, prefill_macs; /* as measured just before the run; 0: unknown */
-    double work_s; /* what bytes and multiply-adds should take at these rates */
     int64_t layers;
-    double disk_s, stall_s; /* a token: reads at the disk's rate; waited for */
+    double disk_s, stall_s;                    /* a token: reads at the disk's rate; waited for */
+    double work_bytes, work_macs, law_prefill; /* a token's; the law's answer before calibration */
 };
 extern const struct store_table run_table;
 
@@ -55,10 +55,10 @@ struct speed_answer {
     berth_speed decode, prefill;
     berth_speed_hit hit; /* 1 when everything is in memory */
     berth_speed_machine machine;
-    const char *memory_basis, *read_basis; /* "given", "measured", "unknown" */
-    const char *hit_basis;                 /* "resident", "ledger", "runs", "generic" */
-    uint32_t model_runs, machine_runs;     /* that calibrated it */
-    double work_s;
+    const char *memory_basis, *read_basis;     /* "given", "measured", "unknown" */
+    const char *hit_basis;                     /* "resident", "ledger", "runs", "generic" */
+    uint32_t model_runs, machine_runs;         /* that calibrated it */
+    double work_bytes, work_macs, law_prefill; /* for the next calibration */
     char basis[96]; /* one phrase: "calibrated by 3 runs of this model here; memory and disk measured" */
 };
 

@@ -25,4 +25,7 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     " memory_rate REAL, read_rate REAL, decode_macs REAL, prefill_macs REAL, work_s REAL, layers INTEGER,"
     " disk_s REAL, stall_s REAL);"
     "CREATE INDEX run_model ON run (machine, fingerprint);",
+    /* 2: what a run had to do, so that other rates can be applied to it later */
+    "ALTER TABLE run ADD COLUMN work_bytes REAL; ALTER TABLE run ADD COLUMN work_macs REAL;"
+    "ALTER TABLE run ADD COLUMN law_prefill REAL;",
 };
