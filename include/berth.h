@@ -153,7 +153,8 @@ typedef struct berth_model_config {
     const char *ledger_path;        /* NULL: DIR/.coli_usage, FILE.coli_usage */
     const char *state_dir;          /* where the ledgers of directories that cannot be written go; NULL: nowhere */
     double ledger_half_life_tokens; /* its counts halve every so many tokens; 0: never */
-    const char *pins;               /* experts that always stay: "LAYER:EXPERT,..."; NULL: none */
+    const char *pins;               /* experts that always stay: "LAYER:EXPERT" rows between commas or white
+                                      space, '#' starts a comment; NULL: none */
     const char *record_routes;      /* every routing decision goes to this file (docs/routes.md); NULL: nowhere */
 } berth_model_config;
 /* C++ has no compound literals, and warns of members that a braced list leaves out. */

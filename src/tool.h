@@ -313,6 +313,7 @@ typedef struct tool_replay {
     uint64_t slots;     /* of equal size */
     uint64_t bytes;     /* or this much memory, experts as big as they are */
     bool global;        /* one pool without floors */
+    bool per_layer;     /* every layer has an equal pool of its own */
     bool prefill;       /* prompt visits too */
     tool_prior prior;
     bool score_all; /* otherwise the second half of the decode tokens is scored, the first is "cold" */

@@ -515,7 +515,7 @@ static int bench_run(struct bench *bench)
     if (code != EXIT_OK) {
         return code;
     }
-    bench->options.model.ledger = bench->options.cold ? BERTH_LEDGER_OFF : BERTH_LEDGER_READ;
+    bench->options.model.ledger = bench->options.cold ? LEDGER_OFF : LEDGER_READ;
     host_catch_interrupts();
     code = run_all(bench);
     if (code != EXIT_OK) {

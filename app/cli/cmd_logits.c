@@ -282,6 +282,7 @@ static int with_inputs(struct logits *l)
     uint64_t need = (uint64_t)l->ids.count + (o->greedy > 0 ? o->greedy - 1 : 0);
     struct engine_needs needs = {
         .ctx_tokens = need < UINT32_MAX ? (uint32_t)need : UINT32_MAX,
+        .observe = true,
         .route = o->routes_path != NULL ? on_route : NULL,
         .route_user = l,
     };

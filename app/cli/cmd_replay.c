@@ -21,7 +21,7 @@ struct replay_options {
     uint32_t experts;
     uint64_t slots, bytes;
     int prior, score;
-    bool global, prefill, json, csv;
+    bool global, per_layer, prefill, json, csv;
 };
 
 #define AT(field) offsetof(struct replay_options, field)
@@ -57,6 +57,10 @@ static const struct arg_option rows[] = {
      .type = ARG_FLAG,
      .offset = AT(global),
      .help = "layers keep no slots of their own (how published\nreplays count)"},
+    {.name = "per-layer",
+     .type = ARG_FLAG,
+     .offset = AT(per_layer),
+     .help = "every layer has an equal pool of its own"},
     {.name = "prefill", .type = ARG_FLAG, .offset = AT(prefill), .help = "replay prompts too"},
     {.name = "ledger",
      .type = ARG_CHOICE,
@@ -192,6 +196,7 @@ static int run_all(struct study *study)
                                   .slots = point->slots,
                                   .bytes = point->bytes,
                                   .global = study->options->global && !point->as_recorded,
+                                  .per_layer = study->options->per_layer && !point->as_recorded,
                                   .prefill = study->options->prefill,
                                   .prior = (tool_prior)study->options->prior,
                                   .score_all = study->options->score == 1};
@@ -218,7 +223,7 @@ static void size_name(const struct point *point, char *text, size_t cap)
     }
 }
 
-static void print_rows(const struct study *study, struct table *table)
+static void print_rows(const struct study *study, struct table *table, bool cold)
 {
     char texts[TABLE_COLUMNS_MAX][48];
     const char *cells[TABLE_COLUMNS_MAX];
@@ -236,7 +241,8 @@ static void print_rows(const struct study *study, struct table *table)
         snprintf(texts[1], sizeof texts[1], "%" PRIu64, study->results[p][0].slots);
         for (uint32_t i = 0; i < study->policies_count && i + 2 < TABLE_COLUMNS_MAX; i++) {
             const tool_replay_result *r = &study->results[p][i];
-            snprintf(texts[i + 2], sizeof texts[i + 2], "%.1f", share(r->scored_hits, r->scored));
+            snprintf(texts[i + 2], sizeof texts[i + 2], "%.1f",
+                     cold ? share(r->cold_hits, r->cold) : share(r->scored_hits, r->scored));
         }
         table_row(table, cells);
     }
@@ -254,12 +260,15 @@ static void print_text(const struct study *study)
         printf("recorded with %s: %" PRIu64 " hits, %" PRIu64 " misses in answers\n", info->policy, info->hits[1],
                info->misses[1]);
     }
-    printf("hit rate in per cent of answers%s\n", study->options->score == 1 ? "" : ", second half");
-    table_begin(&table, stdout, "lrrrrrrrrrrr", 2);
-    table.columns = columns;
-    print_rows(study, &table);
-    table_print(&table);
-    print_rows(study, &table);
+    for (int cold = 0; cold < (study->options->score == 1 ? 1 : 2); cold++) {
+        printf("hit rate in per cent of answers%s\n",
+               study->options->score == 1 ? "" : (cold == 0 ? ", second half (steady)" : ", first half (from cold)"));
+        table_begin(&table, stdout, "lrrrrrrrrrrr", 2);
+        table.columns = columns;
+        print_rows(study, &table, cold == 1);
+        table_print(&table);
+        print_rows(study, &table, cold == 1);
+    }
 }
 
 static void print_csv(const struct study *study)
@@ -399,6 +408,9 @@ static int replay_and_print(struct study *study, struct replay_options *options)
         paths[count++] = options->more.items[i];
     }
     study->options = options;
+    if (options->global && options->per_layer) {
+        return report_usage("replay", "--global and --per-layer exclude each other");
+    }
     if (tool_routes_open(paths, count, options->experts, &study->routes, &err) != BERTH_OK) {
         return report_error("replay", &err);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/engine.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static const struct arg_choice isa_choices[] = {{"auto", BERTH_ISA_AUTO}, {"ref"
 #define AT(field) offsetof(struct model_options, field)
 
 static const struct arg_choice ledger_choices[] = {
-    {"on", BERTH_LEDGER_ON}, {"read", BERTH_LEDGER_READ}, {"off", BERTH_LEDGER_OFF}, {NULL, 0}};
+    {"on", LEDGER_ON}, {"read", LEDGER_READ}, {"off", LEDGER_OFF}, {NULL, 0}};
 
 const struct arg_option plan_option_rows[PLAN_OPTIONS] = {
     {.name = "budget",
@@ -74,13 +75,13 @@ const struct arg_option machine_option_rows[MACHINE_OPTIONS] = {
     {.name = "pin",
      .type = ARG_TEXT,
      .offset = AT(pins),
-     .value = "LIST",
-     .help = "experts that always stay: LAYER:EXPERT,..."},
+     .value = "LIST|FILE",
+     .help = "experts that always stay: LAYER:EXPERT,... or a file\nof such rows"},
     {.name = "ledger",
      .type = ARG_CHOICE,
      .offset = AT(ledger),
      .choices = ledger_choices,
-     .help = "learn which experts are used, for the next start: on,\nread (learn, write nothing) or off (default)"},
+     .help = "learn which experts are used, for the next start: on\n(default), read (learn, write nothing) or off"},
     {.name = "ledger-path",
      .type = ARG_TEXT,
      .offset = AT(ledger_path),
@@ -159,6 +160,25 @@ static bool isa_is_here(int isa)
     return false;
 }
 
+static berth_ledger_use ledger_use(const struct model_options *options, const struct engine_needs *needs)
+{
+    const char *setting = host_setting("BERTH_LEDGER");
+    int chosen = options->ledger;
+    for (const struct arg_choice *choice = ledger_choices; chosen == LEDGER_DEFAULT && choice->name != NULL; choice++) {
+        chosen = setting != NULL && strcmp(setting, choice->name) == 0 ? choice->value : chosen;
+    }
+    switch (chosen) {
+    case LEDGER_READ:
+        return BERTH_LEDGER_READ;
+    case LEDGER_OFF:
+        return BERTH_LEDGER_OFF;
+    case LEDGER_ON:
+        return BERTH_LEDGER_ON;
+    default:
+        return needs->observe ? BERTH_LEDGER_READ : BERTH_LEDGER_ON;
+    }
+}
+
 int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
                   berth_model_config *config)
 {
@@ -205,7 +225,7 @@ int engine_config(const char *verb, const struct model_options *options, const s
     config->policy = options->policy;
     config->io_engine = options->io;
     config->pins = options->pins;
-    config->ledger = (berth_ledger_use)options->ledger;
+    config->ledger = ledger_use(options, needs);
     config->ledger_path = options->ledger_path;
     config->ledger_half_life_tokens = (double)options->ledger_half_life;
     config->record_routes = options->record_routes;
@@ -299,6 +319,36 @@ static void warm(struct engine *engine, uint64_t most_ms)
     }
 }
 
+/* --pin: a list is used as it is, anything else names a file of such rows. *text is free()d by the caller; NULL: a
+ * list. */
+static int read_pins(const char *verb, const char *option, char **text)
+{
+    enum { PINS_BYTES = 64 << 10 };
+    if (option == NULL || strspn(option, "0123456789:,") == strlen(option)) {
+        return EXIT_OK;
+    }
+    FILE *in = fopen(option, "r");
+    if (in == NULL) {
+        return report_failure(verb, "--pin %s: neither LAYER:EXPERT,... nor a file: %s", option, strerror(errno));
+    }
+    char *held = engine_take(verb, PINS_BYTES + 1);
+    size_t bytes = held != NULL ? fread(held, 1, PINS_BYTES + 1, in) : 0;
+    bool lost = ferror(in) != 0;
+    (void)fclose(in);
+    int code = held == NULL ? EXIT_FAILED : EXIT_OK;
+    if (code == EXIT_OK && (lost || bytes > PINS_BYTES || memchr(held, '\0', bytes) != NULL)) {
+        code =
+            report_failure(verb, "--pin %s: wanted a text of LAYER:EXPERT rows, at most %d bytes", option, PINS_BYTES);
+    }
+    if (code != EXIT_OK) {
+        free(held);
+        return code;
+    }
+    held[bytes] = '\0';
+    *text = held;
+    return EXIT_OK;
+}
+
 int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
                 const struct engine_needs *needs)
 {
@@ -321,9 +371,17 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     if (needs->measure) {
         measure(engine, options, &config);
     }
+    char *pins = NULL;
+    code = read_pins(verb, options->pins, &pins);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    config.pins = pins != NULL ? pins : config.pins;
     uint64_t start = host_now_ns();
     berth_error err;
     berth_status status = berth_model_open(options->path, &config, &engine->model, &err);
+    free(pins); /* they have been read in */
+    config.pins = NULL;
     progress_end(&engine->progress);
     if (status == BERTH_ERR_CANCELLED && host_interrupted()) {
         report_note("interrupted while opening the model");
@@ -356,7 +414,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
             return report_error(verb, &err);
         }
         host_watch(engine->session);
-        if (options->ledger != BERTH_LEDGER_OFF) {
+        if (config.ledger != BERTH_LEDGER_OFF) {
             warm(engine, needs->warm_ms > 0 ? needs->warm_ms : WARM_REQUEST_MS);
         }
     }

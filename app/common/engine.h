@@ -14,13 +14,16 @@
 #include "common/limit.h"
 #include "common/progress.h"
 
+/* 0: what $BERTH_LEDGER says, else what the verb does by default. */
+enum ledger_option { LEDGER_DEFAULT = 0, LEDGER_ON, LEDGER_READ, LEDGER_OFF };
+
 struct model_options {
     const char *path;
     uint64_t budget_bytes; /* 0: auto */
     uint32_t ctx_tokens, chunk_tokens, threads, io_threads;
     int kv, isa;
     const char *policy, *io;
-    int ledger; /* berth_ledger_use */
+    int ledger; /* enum ledger_option */
     const char *ledger_path, *pins, *record_routes;
     uint64_t ledger_half_life;
     bool quiet, verbose, no_store;
@@ -43,6 +46,7 @@ struct engine_needs {
     uint64_t extra_bytes; /* buffers of the verb beyond the common share */
     bool text_only;       /* tokenizer only */
     bool no_session;
+    bool observe;     /* by default the ledger is read only: what is evaluated is not use */
     uint32_t warm_ms; /* most time for the warm start; 0: WARM_REQUEST_MS, for a request that waits */
     bool measure;     /* measure the machine first, for the speed law */
     berth_route_fn *route;

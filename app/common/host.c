@@ -43,6 +43,12 @@ bool host_terminal_size(enum host_stream stream, uint32_t *rows, uint32_t *colum
     return true;
 }
 
+const char *host_setting(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 uint64_t host_now_ns(void)
 {
     struct timespec now;

@@ -22,6 +22,9 @@ bool host_is_terminal(enum host_stream stream);
 /* Rows and columns of the terminal on a stream; false when it is none. */
 bool host_terminal_size(enum host_stream stream, uint32_t *rows, uint32_t *columns);
 
+/* An environment variable that is set and not empty; NULL: it is not. */
+const char *host_setting(const char *name);
+
 uint64_t host_now_ns(void); /* monotonic */
 uint64_t host_seed(void);   /* differs from run to run */
 /* A directory, or a file that exists; 0 bytes for directories. */

@@ -218,6 +218,10 @@ void run_report_json(const struct run_report *r, FILE *out)
     json_phase(&json, "decode", r, BERTH_PHASE_DECODE);
     json_out_u64(&json, "evictions", r->stats.evictions);
     json_out_u64(&json, "slots_used", r->stats.slots_used);
+    json_out_u64(&json, "pinned_slots", r->stats.pinned_slots);
+    json_out_u64(&json, "warm_experts", r->stats.warm_experts);
+    json_out_u64(&json, "warm_read_bytes", r->stats.warm_read_bytes);
+    json_out_real(&json, "policy_s", (double)r->stats.policy_ns * 1e-9);
     json_out_close(&json);
     json_out_object(&json, "compute");
     json_out_u64(&json, "macs", r->stats.macs);

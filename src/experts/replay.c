@@ -32,6 +32,9 @@ static uint32_t class_of(const struct replay *replay, uint32_t layer)
     if (replay->config->as_recorded) {
         return routes->layer_class[layer];
     }
+    if (replay->config->per_layer) {
+        return layer;
+    }
     if (replay->config->slots > 0) {
         return 0;
     }
@@ -59,7 +62,8 @@ static berth_status make_catalog(struct arena *arena, struct replay *replay, ber
     for (uint32_t layer = 0; layer < routes->layers; layer++) {
         uint32_t class = class_of(replay, layer);
         if (class >= SLOT_CLASSES_MAX) {
-            return error_set(err, BERTH_ERR_LIMIT, "more than %d sizes of experts", SLOT_CLASSES_MAX);
+            return error_set(err, BERTH_ERR_LIMIT, "more than %d %s", SLOT_CLASSES_MAX,
+                             replay->config->per_layer ? "layers to give a pool each" : "sizes of experts");
         }
         for (uint32_t rank = 0; rank < routes->experts; rank++) {
             uint32_t expert = routes->order[(uint64_t)layer * routes->experts + rank];
@@ -93,11 +97,38 @@ static berth_status count_by_bytes(struct arena *arena, struct replay *replay, b
     return BERTH_OK;
 }
 
+/* A pool for each layer: equal shares of the slots (the first layers get what is left over) or of the bytes. */
+static berth_status count_by_layer(struct replay *replay, berth_error *err)
+{
+    const struct routes *routes = replay->routes;
+    const struct replay_config *config = replay->config;
+    replay->counts = (struct slot_counts){0};
+    for (uint32_t layer = 0; layer < routes->layers; layer++) {
+        uint64_t slots = config->slots / routes->layers + (layer < config->slots % routes->layers ? 1 : 0);
+        if (config->slots == 0) {
+            if (routes->layer_bytes[layer] == 0) {
+                return error_set(err, BERTH_ERR_ARGUMENT,
+                                 "the recording does not say how big its experts are; give slots");
+            }
+            slots = config->bytes / routes->layers / routes->layer_bytes[layer];
+        }
+        slots = slots < routes->experts ? slots : routes->experts;
+        if (slots == 0) {
+            return error_set(err, BERTH_ERR_ARGUMENT, "the size gives a layer no slot at all");
+        }
+        replay->counts.count[layer] = (uint32_t)slots;
+        replay->counts.total += slots;
+    }
+    return BERTH_OK;
+}
+
 /* What a policy that gives slots back needs on top of the resident ones. */
 static uint64_t working_slots(const struct replay *replay, const struct policy_row *row)
 {
     bool bypass = row == &policy_belady_bypass;
-    return row->settle != NULL && row != &policy_seed && (bypass || replay->config->global) ? replay->routes->top_k : 0;
+    return row->settle != NULL && row != &policy_seed && (bypass || replay->config->global || replay->config->per_layer)
+               ? replay->routes->top_k
+               : 0;
 }
 
 static berth_status choose_slots(struct arena *arena, struct replay *replay, berth_error *err)
@@ -113,6 +144,8 @@ static berth_status choose_slots(struct arena *arena, struct replay *replay, ber
             return error_set(err, BERTH_ERR_ARGUMENT, "the recording does not say which slots its engine had");
         }
         replay->counts = routes->slots;
+    } else if (config->per_layer) {
+        TRY(count_by_layer(replay, err));
     } else if (config->slots > 0) {
         uint64_t cycle = (uint64_t)routes->layers * routes->top_k;
         uint64_t all = (uint64_t)routes->layers * routes->experts;
@@ -133,8 +166,8 @@ static berth_status choose_slots(struct arena *arena, struct replay *replay, ber
     } else {
         snprintf(replay->policy, sizeof replay->policy, "%s%s%s", row->name, options[0] != '\0' ? ":" : "", options);
     }
-    replay->options =
-        (struct cache_options){.policy = replay->policy, .future = &replay->future, .no_floor = config->global};
+    replay->options = (struct cache_options){
+        .policy = replay->policy, .future = &replay->future, .no_floor = config->global || config->per_layer};
     return BERTH_OK;
 }
 

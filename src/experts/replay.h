@@ -27,9 +27,10 @@ struct replay_config {
     bool as_recorded;   /* slots as the recording engine had them; the fields down to `prefill` are not used */
     uint64_t slots;     /* of equal size; 0: use bytes */
     uint64_t bytes;     /* of slots as big as each layer's experts (layer_bytes) */
-    bool global;  /* one pool without a floor for each layer, and working slots on top of it: the definitions of the
-                     published comparisons */
-    bool prefill; /* prompt visits too; as_recorded always has them */
+    bool global;    /* one pool without a floor for each layer, and working slots on top of it: the definitions of the
+                       published comparisons */
+    bool per_layer; /* every layer has an equal pool of its own, without a floor; at most SLOT_CLASSES_MAX layers */
+    bool prefill;   /* prompt visits too; as_recorded always has them */
     enum replay_prior prior;
     const float *table;   /* [layers][experts] for REPLAY_PRIOR_TABLE */
     uint64_t scored_from; /* first decode token that is scored; UINT64_MAX: the second half */

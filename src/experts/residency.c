@@ -189,6 +189,16 @@ static bool number(const char **at, uint64_t *out)
     return *at > first;
 }
 
+/* Past commas, white space, and comments from '#' to the end of the line. */
+static void skip_between(const char **at)
+{
+    *at += strspn(*at, ", \t\r\n");
+    while (**at == '#') {
+        *at += strcspn(*at, "\n");
+        *at += strspn(*at, ", \t\r\n");
+    }
+}
+
 /* "LAYER:EXPERT,..." in any order: one pass a layer. */
 static berth_status user_pins(struct residency *residency, const char *text, berth_error *err)
 {
@@ -196,17 +206,18 @@ static berth_status user_pins(struct residency *residency, const char *text, ber
     for (uint32_t layer = 0; layer < catalog->layers; layer++) {
         const char *at = text;
         uint32_t count = 0;
-        while (*at != '\0') {
+        for (skip_between(&at); *at != '\0'; skip_between(&at)) {
             uint64_t number_of_layer = 0;
             uint64_t expert = 0;
+            const char *row = at;
             bool good = number(&at, &number_of_layer) && *at == ':';
             at += good ? 1 : 0;
-            good = good && number(&at, &expert) && (*at == ',' || *at == '\0');
-            at += good && *at == ',' ? 1 : 0;
+            good = good && number(&at, &expert) && (*at == '\0' || strchr(", \t\r\n#", *at) != NULL);
             if (!good || expert >= catalog->experts ||
                 find_layer(residency, (int64_t)number_of_layer) == catalog->layers) {
                 return error_set(err, BERTH_ERR_ARGUMENT,
-                                 "pins: wanted LAYER:EXPERT,... of the model's layers with experts; at \"%.40s\"", at);
+                                 "pins: wanted LAYER:EXPERT,... of the model's layers with experts; at \"%.*s\"",
+                                 (int)strcspn(row, ", \t\r\n"), row);
             }
             bool again = false;
             for (uint32_t i = 0; i < count; i++) {

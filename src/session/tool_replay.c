@@ -58,6 +58,7 @@ berth_status tool_replay_run(const tool_routes *routes, const tool_replay *repla
                                    .slots = replay->slots,
                                    .bytes = replay->bytes,
                                    .global = replay->global,
+                                   .per_layer = replay->per_layer,
                                    .prefill = replay->prefill,
                                    .prior = priors[replay->prior],
                                    .scored_from = replay->score_all ? 0 : UINT64_MAX};

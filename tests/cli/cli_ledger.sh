@@ -179,6 +179,56 @@ want_err 'only the policy "seed" pins by itself'
 go usage plan "$work/run"
 want_code 2
 
+# The same experts under another policy, from a file; a list and a file mean the same.
+go usage plan "$model" --budget 30MB --policy $policy --pins
+cp "$work/out" "$work/pins"
+go run "$model" --budget 30MB --policy lru --ledger off --pin "$work/pins" -n 2 -p a --json -q
+want_code 0
+want_value experts.pinned_slots "$pins"
+go run "$model" --budget 30MB --policy lru --ledger off --pin "$(tr '\n' ',' <"$work/pins" | sed 's/,$//')" -n 2 -p a --json -q
+want_value experts.pinned_slots "$pins"
+go run "$model" --pin "$work/absent" -n 1 -p a
+want_code 1
+want_err 'neither LAYER:EXPERT,... nor a file'
+go run "$model" --pin 9:1 -n 1 -p a
+want_code 2
+want_err 'at "9:1"'
+printf '0:1 0:2x\n' >"$work/bad"
+go run "$model" --pin "$work/bad" -n 1 -p a
+want_code 2
+want_err 'at "0:2x"'
+
+# Runs keep a ledger unless told otherwise: for one run, or for all in the environment.
+mkdir "$work/own"
+cp "$model" "$work/own/model.gguf"
+own=$work/own/model.gguf
+written() {
+    checks=$((checks + 1))
+    [ -e "$own.coli_usage" ] && got=yes || got=no
+    [ "$got" = "$1" ] || fail "a ledger was written: $got, want $1"
+}
+go run "$own" -n 2 -p a -q
+written no # BERTH_LEDGER=off, see lib.sh
+unset BERTH_LEDGER
+go run "$own" -n 2 -p a -q --ledger off
+written no
+go run "$own" -n 2 -p a -q --ledger read
+written no
+go logits "$own" --ids 1,2,3 --hash
+want_code 0
+written no
+go run "$own" -n 2 -p a -q
+want_code 0
+written yes
+go run "$own" -n 2 -p a --json -q
+checks=$((checks + 1))
+[ "$(value experts.warm_experts)" -gt 0 ] || fail 'the second run was not warm'
+go fit "$own" --json
+fit=$(value plan.plan_bytes)
+go run "$own" -n 2 -p a --json -q
+want_value plan.plan_bytes "$fit"
+export BERTH_LEDGER=off
+
 # Another model's ledger is refused and stays.
 printf -- '-1 8 32\n3 0 1\n' >"$ledger"
 cp "$ledger" "$work/foreign"

@@ -3,6 +3,7 @@
 # that checked nothing fails.
 set -u
 export LC_ALL=C
+export BERTH_LEDGER=off # models lie in the source tree
 berth=$1
 json_get=$2
 root=$3

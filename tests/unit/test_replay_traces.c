@@ -123,6 +123,30 @@ static void next_use_reaches(void **state)
     }
 }
 
+/* Layers with pools of their own, under a global order: nothing is left for the order to do but what layer-lru does. */
+static void pools_by_layer(void **state)
+{
+    (void)state;
+    struct routes *routes = read_trace(3);
+    struct replay_config config = {.policy = "lru", .slots = 2 * cycle(routes), .per_layer = true};
+    struct replay_result own;
+    struct replay_result shared;
+    berth_error err;
+    assert_int_equal(replay_run(routes, &config, &own, &err), BERTH_OK);
+    config.per_layer = false;
+    config.global = true;
+    config.policy = "layer-lru";
+    assert_int_equal(replay_run(routes, &config, &shared, &err), BERTH_OK);
+    assert_int_equal(own.scored_hits, shared.scored_hits);
+    assert_int_equal(own.slots, 2 * cycle(routes));
+    assert_true(own.scored_hits > 0 && own.scored_hits < own.scored);
+    config.global = false;
+    config.per_layer = true;
+    config.slots = 1;
+    assert_int_equal(replay_run(routes, &config, &own, &err), BERTH_ERR_ARGUMENT); /* fewer slots than layers */
+    routes_free(routes);
+}
+
 /* A bound that may give experts back is never under one that may not. */
 static void bounds_are_bounds(void **state)
 {
@@ -307,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_numbers), cmocka_unit_test(next_use_reaches), cmocka_unit_test(bounds_are_bounds),
         cmocka_unit_test(uniform_routes),    cmocka_unit_test(shuffled_tokens),  cmocka_unit_test(hostile_files),
+        cmocka_unit_test(pools_by_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

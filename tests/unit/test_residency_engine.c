@@ -203,7 +203,7 @@ static void ledger_pins_and_warm_start(void **state)
         {.policy = "next-use", .cycles = 2.0, .ledger = true, .warm = true, .record = true},
         {.policy = "lfru", .cycles = 2.0, .ledger = true, .warm = true, .record = true},
         {.policy = "layer-lru", .cycles = 2.0, .ledger = true, .warm = true, .record = true},
-        {.policy = "lru", .cycles = 2.0, .pins = "0:1,7:63,7:2,3:5,0:2", .record = true},
+        {.policy = "lru", .cycles = 2.0, .pins = "\n0:1 7:63\r\n7:2,\t3:5 # 0:9\n# 1:1,2:2\n0:2#", .record = true},
         {.policy = "next-use",
          .cycles = 2.0,
          .pins = "0:1,7:63,7:2,3:5,0:2",

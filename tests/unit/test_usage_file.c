@@ -66,6 +66,11 @@ static void put_file(const char *where, const void *bytes, size_t count)
     fclose(file);
 }
 
+static void put_text(const char *text)
+{
+    put_file(path, text, strlen(text));
+}
+
 static size_t get_file(const char *where, char *out, size_t cap)
 {
     FILE *file = fopen(where, "rb");
@@ -582,6 +587,57 @@ static void kill_at_any_moment(void **state)
     assert_true(saved[0] >= ROUNDS / 8 && saved[1] >= ROUNDS / 8); /* on a busy machine too: see the poll */
 }
 
+/* Scaling applies to what the file holds when it is saved: what another process saved meanwhile is neither lost nor
+ * brought back, and the old file is kept. */
+static void scaling_merges(void **state)
+{
+    (void)state;
+    struct usage_config config = base_config();
+    put_text("3 0 100\n");
+    struct usage *a = make(&config, USAGE_LOADED);
+    struct usage *b = make(&config, USAGE_LOADED);
+    use(b, 0, 1, 50);
+    assert_int_equal(usage_flush(b, NULL), BERTH_OK);
+    usage_scale(a, 0.5);
+    use(a, 0, 2, 7);
+    assert_int_equal(usage_flush(a, NULL), BERTH_OK);
+    assert_int_equal(count_of(a, 3, 0), 50);
+    assert_int_equal(count_of(a, 3, 1), 25);
+    assert_int_equal(count_of(a, 3, 2), 7);
+    usage_scale(b, 0.0);
+    use(b, 0, 3, 1);
+    assert_int_equal(usage_flush(b, NULL), BERTH_OK);
+    struct usage *c = make(&config, USAGE_LOADED);
+    assert_int_equal(count_of(c, 3, 0), 0);
+    assert_int_equal(count_of(c, 3, 2), 0);
+    assert_int_equal(count_of(c, 3, 3), 1);
+}
+
+/* What a file says of itself, for when there is no model. */
+static void shapes(void **state)
+{
+    (void)state;
+    static unsigned char memory[64 << 10] __attribute__((aligned(4096)));
+    struct arena arena;
+    struct usage_shape shape;
+    arena_carve(&arena, memory, sizeof memory);
+    put_text("-1 9 16\r\n-2 1 77\r\n3 4 5\r\nnonsense\r\n12 0 1\r\n3 9999 1\r\n");
+    assert_int_equal(usage_scan(&arena, path, &shape, NULL), BERTH_OK);
+    assert_true(shape.has_header && !shape.binary);
+    assert_int_equal(shape.file_layers, 9);
+    assert_int_equal(shape.file_experts, 16);
+    assert_int_equal(shape.engine_id, 77);
+    assert_int_equal(shape.layers_count, 2);
+    assert_int_equal(shape.experts, 5);
+    assert_int_equal(shape.rows, 2);
+    assert_int_equal(shape.damaged, 1);
+    assert_int_equal(shape.skipped, 1);
+    assert_int_equal(shape.layers[0], 1u << 3);
+    assert_int_equal(shape.layers[1], 1u << 4);
+    assert_int_equal(arena_mark(&arena), 0);
+    assert_int_equal(usage_scan(&arena, "/nowhere/at/all", &shape, NULL), BERTH_ERR_NOT_FOUND);
+}
+
 int main(void)
 {
     if (mkdtemp(folder) == NULL) {
@@ -598,6 +654,8 @@ int main(void)
         cmocka_unit_test_teardown(seed_mode, clean),
         cmocka_unit_test_teardown(merging, clean),
         cmocka_unit_test_teardown(import_and_decay, clean),
+        cmocka_unit_test_teardown(scaling_merges, clean),
+        cmocka_unit_test_teardown(shapes, clean),
         cmocka_unit_test_teardown(links, clean),
         cmocka_unit_test_teardown(stale_temporaries, clean),
         cmocka_unit_test_teardown(file_size_limit, clean),
