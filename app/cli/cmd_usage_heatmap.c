@@ -190,7 +190,7 @@ static int write_svg(struct map *map, const char *path)
 static int run(int argc, char **argv)
 {
     struct heatmap_options options = {.width = 0};
-    struct map map = {NULL};
+    struct map map = {.usage = NULL};
     int code = EXIT_OK;
     if (!report_args(&spec, argc, argv, &options, &code)) {
         return code;
