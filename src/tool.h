@@ -84,6 +84,7 @@ berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err
 
 typedef struct tool_convert {
     const char *type;      /* "f16", "q4_k_m", ...: tool_convert_type() */
+    const char *overrides; /* "PART=TYPE,...": formats of the tensors with PART in their names; NULL: none */
     uint64_t split_bytes;  /* 0: one file */
     uint32_t alignment;    /* 0: 32 */
     uint32_t threads;      /* 0: the CPUs we may use */

@@ -12,7 +12,7 @@
 #include "tool.h"
 
 struct convert_options {
-    const char *in_path, *out_path, *type;
+    const char *in_path, *out_path, *type, *overrides;
     uint64_t split_bytes, buffer_bytes;
     uint32_t alignment, threads;
     bool overwrite, quiet;
@@ -31,6 +31,11 @@ static const struct arg_option output_rows[] = {
      .offset = AT(type),
      .value = "TYPE",
      .help = "format of the matrices: f16, q8_0, q4_k_m, ...;\n'list' names them all"},
+    {.name = "tensor-type",
+     .type = ARG_TEXT,
+     .offset = AT(overrides),
+     .value = "PART=TYPE,...",
+     .help = "formats of the matrices with PART in their names,\nbefore the rules of --type"},
     {.name = "split",
      .type = ARG_SIZE,
      .offset = AT(split_bytes),
@@ -169,6 +174,7 @@ static tool_convert settings_of(const struct convert_options *options, struct pr
     host_catch_interrupts();
     return (tool_convert){
         .type = options->type,
+        .overrides = options->overrides,
         .split_bytes = options->split_bytes,
         .alignment = options->alignment,
         .threads = options->threads,

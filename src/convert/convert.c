@@ -62,7 +62,7 @@ static berth_status convert_family(const struct checkpoint *checkpoint, struct c
     TRY(family_read(checkpoint, &model.family, &hparams, err));
     model.hparams = &hparams;
     TRY(check_expressible(&model, err));
-    TRY(convert_plan_family(output->scratch, &model, output->recipe, &plan, err));
+    TRY(convert_plan_family(output->scratch, &model, output->recipe, output->config->overrides, &plan, err));
     TRY(convert_take_meta(output->scratch, convert_vocab_bytes(checkpoint, hparams.vocab), &meta, err));
     TRY(convert_general_meta(&model, checkpoint->name, output->recipe, output->scratch, &meta, err));
     put_yarn_multiplier(&model, &meta);
@@ -124,7 +124,7 @@ static berth_status convert_gguf(const struct checkpoint *checkpoint, struct con
 {
     struct convert_plan plan;
     struct gguf_meta meta;
-    TRY(convert_plan_copy(output->scratch, checkpoint, output->recipe, &plan, err));
+    TRY(convert_plan_copy(output->scratch, checkpoint, output->recipe, output->config->overrides, &plan, err));
     TRY(copy_meta(checkpoint, output->recipe, output->scratch, &meta, err));
     output->plan = &plan;
     output->meta = &meta;

@@ -9,6 +9,7 @@
 struct convert_config {
     const struct convert_recipe *recipe; /* NULL: convert_recipe_plain(type). Norms, biases and routers stay F32 */
     enum dtype type;
+    const char *overrides; /* convert_check_overrides(); NULL: none */
     uint64_t split_bytes;  /* 0: one file; otherwise parts named NAME-%05u-of-%05u.gguf of about this size */
     uint32_t alignment;    /* general.alignment; 0: 32. 4096 makes every expert's tensor page-aligned */
     uint32_t threads;      /* quantiser threads; 0: the CPUs we may use */

@@ -35,6 +35,7 @@ berth_status convert_check_config(const struct convert_config *config, const str
     if (*recipe == NULL) {
         return convert_unknown_type((unsigned)config->type < DTYPE_COUNT ? quant_row(config->type)->name : "?", err);
     }
+    TRY(convert_check_overrides(config->overrides, err));
     if (alignment != 0 &&
         (alignment < GGUF_ALIGNMENT_DEFAULT || alignment > GGUF_ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)) {
         return error_set(err, BERTH_ERR_ARGUMENT, "alignment %u: must be a power of two from %d to %d", alignment,

@@ -44,6 +44,7 @@ static berth_status plan_reserve(struct arena *arena, uint64_t cap, struct conve
 struct planner {
     struct arena *arena;
     const struct convert_recipe *recipe;
+    const char *overrides;
     struct recipe_model shape;
     struct convert_plan *plan;
 };
@@ -52,7 +53,7 @@ struct planner {
 static enum dtype matrix_type(const struct planner *p, struct str name, uint64_t k)
 {
     bool fell_back = false;
-    enum dtype type = convert_recipe_type(p->recipe, &p->shape, name, k, &fell_back);
+    enum dtype type = convert_recipe_type(p->recipe, p->overrides, &p->shape, name, k, &fell_back);
     if (fell_back) {
         p->plan->fallback_at = p->plan->fallbacks++ == 0 ? name.ptr : p->plan->fallback_at;
     }
@@ -169,11 +170,13 @@ static berth_status plan_row(const struct planner *p, const struct convert_model
 }
 
 berth_status convert_plan_family(struct arena *arena, const struct convert_model *model,
-                                 const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err)
+                                 const struct convert_recipe *recipe, const char *overrides, struct convert_plan *out,
+                                 berth_error *err)
 {
     const struct hparams *h = model->hparams;
     const struct planner p = {.arena = arena,
                               .recipe = recipe,
+                              .overrides = overrides,
                               .shape = {.layers = h->layers,
                                         .experts = h->experts,
                                         .query_groups = h->kv_heads == 0 ? 1 : h->heads / h->kv_heads,
@@ -241,13 +244,15 @@ static uint32_t arch_number(const struct checkpoint *checkpoint, const char *suf
 }
 
 berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint,
-                               const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err)
+                               const struct convert_recipe *recipe, const char *overrides, struct convert_plan *out,
+                               berth_error *err)
 {
     const struct tensor_dir *dir = &checkpoint->tensors;
     uint32_t kv_heads = arch_number(checkpoint, "attention.head_count_kv");
     const struct planner p = {
         .arena = arena,
         .recipe = recipe,
+        .overrides = overrides,
         .shape = {.layers = arch_number(checkpoint, "block_count"),
                   .experts = arch_number(checkpoint, "expert_count"),
                   .query_groups = kv_heads == 0 ? 1 : arch_number(checkpoint, "attention.head_count") / kv_heads,

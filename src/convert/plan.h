@@ -46,9 +46,11 @@ struct convert_model {
 
 /* All tensors of a model, in the order of enum role. Names and arrays are taken from `arena`. */
 berth_status convert_plan_family(struct arena *arena, const struct convert_model *model,
-                                 const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err);
+                                 const struct convert_recipe *recipe, const char *overrides, struct convert_plan *out,
+                                 berth_error *err);
 /* All tensors of a GGUF checkpoint, in the order in which they lie in its files. */
 berth_status convert_plan_copy(struct arena *arena, const struct checkpoint *checkpoint,
-                               const struct convert_recipe *recipe, struct convert_plan *out, berth_error *err);
+                               const struct convert_recipe *recipe, const char *overrides, struct convert_plan *out,
+                               berth_error *err);
 
 #endif

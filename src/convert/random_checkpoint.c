@@ -304,7 +304,7 @@ static berth_status random_write(struct convert_output *output, const struct sha
     }
     TRY(fill_hparams(shape, spec, &hparams, err));
     model.hparams = &hparams;
-    TRY(convert_plan_family(output->scratch, &model, output->recipe, &plan, err));
+    TRY(convert_plan_family(output->scratch, &model, output->recipe, output->config->overrides, &plan, err));
     TRY(convert_take_meta(output->scratch, META_BYTES, &meta, err));
     snprintf(name, sizeof name, "random %s seed %llu%s", shape->name, (unsigned long long)spec->seed,
              spec->spread ? " spread" : "");

@@ -228,10 +228,73 @@ static enum dtype smaller_block(enum dtype type)
     }
 }
 
-enum dtype convert_recipe_type(const struct convert_recipe *recipe, const struct recipe_model *model, struct str name,
-                               uint64_t k, bool *fell_back)
+/* ---- overrides --------------------------------------------------------------------------------------- */
+
+struct override {
+    struct str part, type;
+};
+
+/* The next item of the list at *at, which moves on; false: the list is over. */
+static bool next_override(const char **at, struct override *out)
 {
-    enum dtype type = wanted(recipe, model, name);
+    if (**at == '\0') {
+        return false;
+    }
+    size_t bytes = strcspn(*at, ",");
+    const char *equals = memchr(*at, '=', bytes);
+    size_t part = equals == NULL ? bytes : (size_t)(equals - *at);
+    *out = (struct override){{*at, part}, {*at + part + 1, equals == NULL ? 0 : bytes - part - 1}};
+    *at += bytes;
+    *at += **at == ',' ? 1 : 0;
+    return true;
+}
+
+static bool str_has(struct str text, struct str part)
+{
+    for (size_t i = 0; i + part.bytes <= text.bytes; i++) {
+        if (memcmp(text.ptr + i, part.ptr, part.bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+berth_status convert_check_overrides(const char *overrides, berth_error *err)
+{
+    struct override item;
+    while (overrides != NULL && next_override(&overrides, &item)) {
+        if (item.part.bytes == 0 || item.type.bytes == 0) {
+            return error_set(err, BERTH_ERR_ARGUMENT, "a tensor type is given as PART=TYPE, not \"%.*s\"",
+                             STR_ARG(item.part));
+        }
+        enum dtype type = quant_from_name(item.type);
+        if (type == DTYPE_COUNT || quant_row(type)->quantise == NULL) {
+            return error_set(err, BERTH_ERR_ARGUMENT, "tensors \"%.*s\": %.*s is no format that convert writes",
+                             STR_ARG(item.part), STR_ARG(item.type));
+        }
+    }
+    return BERTH_OK;
+}
+
+static bool overridden(const char *overrides, struct str name, enum dtype *type)
+{
+    struct override item;
+    while (overrides != NULL && next_override(&overrides, &item)) {
+        if (str_has(name, item.part)) {
+            *type = quant_from_name(item.type);
+            return true;
+        }
+    }
+    return false;
+}
+
+enum dtype convert_recipe_type(const struct convert_recipe *recipe, const char *overrides,
+                               const struct recipe_model *model, struct str name, uint64_t k, bool *fell_back)
+{
+    enum dtype type;
+    if (!overridden(overrides, name, &type)) {
+        type = wanted(recipe, model, name);
+    }
     *fell_back = false;
     while (k % quant_row(type)->block_elems != 0) {
         type = smaller_block(type);

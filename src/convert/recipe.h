@@ -33,9 +33,13 @@ struct recipe_model {
     uint32_t query_groups; /* heads / kv_heads */
     bool tied;             /* the embedding makes the logits */
 };
+/* Formats that the user gives to tensors by name, before any rule: "PART=TYPE,PART=TYPE". The first PART that occurs in
+ * a tensor's name decides; TYPE is a format's name. Refuses a list that is malformed, or a format without a writer. */
+berth_status convert_check_overrides(const char *overrides, berth_error *err);
+
 /* Format for the matrix of this GGUF name with rows of k values. *fell_back: the block of the wanted format does not
- * divide the row, and another one was taken. */
-enum dtype convert_recipe_type(const struct convert_recipe *recipe, const struct recipe_model *model, struct str name,
-                               uint64_t k, bool *fell_back);
+ * divide the row, and another one was taken. overrides: NULL, or a list that was checked. */
+enum dtype convert_recipe_type(const struct convert_recipe *recipe, const char *overrides,
+                               const struct recipe_model *model, struct str name, uint64_t k, bool *fell_back);
 
 #endif

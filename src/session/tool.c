@@ -440,6 +440,7 @@ static berth_status convert_settings(const tool_convert *config, struct convert_
     }
     *out = (struct convert_config){
         .recipe = recipe,
+        .overrides = config->overrides,
         .split_bytes = config->split_bytes,
         .alignment = config->alignment,
         .threads = config->threads,

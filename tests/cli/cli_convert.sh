@@ -74,6 +74,15 @@ want_code 0
 go convert "$model" "$work/x.gguf" --type q4_k_x
 want_code 2
 want_err 'want one of f32, f16, bf16, q8_0'
+go convert "$model" "$work/o.gguf" --type q8_0 --tensor-type blk.1.ffn_down=f16,attn=q5_1 --quiet
+want_code 0
+go inspect "$work/o.gguf" --tensors
+want_out 'blk.1.ffn_down_exps.weight  F16'
+want_out 'blk.2.ffn_down_exps.weight  Q8_0'
+want_out 'blk.0.attn_q.weight         Q5_1'
+go convert "$model" "$work/x.gguf" --type q8_0 --tensor-type attn=q9
+want_code 2
+want_err 'q9 is no format that convert writes'
 go convert --type list
 want_code 0
 want_out q4_k_m

@@ -26,7 +26,7 @@ static enum dtype type_of(const char *recipe, const struct recipe_model *model, 
     bool fell_back = false;
     const struct convert_recipe *row = convert_recipe_find(str_from(recipe));
     assert_non_null(row);
-    enum dtype type = convert_recipe_type(row, model, str_from(name), k, &fell_back);
+    enum dtype type = convert_recipe_type(row, NULL, model, str_from(name), k, &fell_back);
     assert_int_equal(k % quant_row(type)->block_elems, 0);
     return type;
 }
@@ -96,6 +96,46 @@ static void recipe_mixes_spend_bits_where_llama_cpp_does(void **state)
     }
 }
 
+static void recipe_overrides_come_first(void **state)
+{
+    (void)state;
+    const struct recipe_model model = {.layers = 8, .experts = 64, .query_groups = 2};
+    const struct convert_recipe *recipe = convert_recipe_find(STR("q4_k_m"));
+    const char *list = "blk.1.ffn_gate=Q5_K,ffn_gate=q6_k,attn_q=mxfp4,norm=q8_0";
+    bool fell_back = false;
+    berth_error error;
+    help_ok(convert_check_overrides(list, &error), &error);
+    const struct {
+        const char *name;
+        enum dtype want;
+    } cases[] = {{"blk.1.ffn_gate_exps.weight", DTYPE_Q5_K},
+                 {"blk.2.ffn_gate_exps.weight", DTYPE_Q6_K},
+                 {"blk.2.attn_q.weight", DTYPE_MXFP4},
+                 {"blk.1.attn_k.weight", DTYPE_Q4_K}};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(convert_recipe_type(recipe, list, &model, str_from(cases[i].name), 2048, &fell_back),
+                         cases[i].want);
+    }
+    static const char *const bad[] = {"a", "a=", "=q8_0", "a=q8_0,b", "a=q8_1", "a=iq2_xxs", "a=q4_k_m", ",a=q8_0"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(convert_check_overrides(bad[i], &error), BERTH_ERR_ARGUMENT);
+    }
+    help_ok(convert_check_overrides("", &error), &error);
+    /* Vectors and routers are no matrices. */
+    struct convert_config config = {.recipe = recipe, .overrides = "=q8_0"};
+    assert_int_equal(convert_run(help_golden("olmoe"), help_path("o.gguf"), &config, false, &error),
+                     BERTH_ERR_ARGUMENT);
+    config.overrides = "blk.=q8_0";
+    help_ok(convert_run(help_golden("olmoe"), help_path("o.gguf"), &config, false, &error), &error);
+    struct opened opened;
+    help_open(&opened, help_path("o.gguf"));
+    assert_int_equal(tensor_find(&opened.checkpoint.tensors, STR("blk.0.attn_norm.weight"))->dtype, DTYPE_F32);
+    assert_int_equal(tensor_find(&opened.checkpoint.tensors, STR("blk.0.ffn_gate_inp.weight"))->dtype, DTYPE_F32);
+    assert_int_equal(tensor_find(&opened.checkpoint.tensors, STR("blk.0.attn_q.weight"))->dtype, DTYPE_Q8_0);
+    help_close(&opened);
+    help_clear();
+}
+
 /* Every recipe: written from safetensors and from the F32 file of it, in one buffer and in many, the same bytes; a file
  * that is converted to its own recipe stays as it is. */
 static void recipe_files_do_not_depend_on_the_way(void **state)
@@ -142,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recipe_names_are_found),
         cmocka_unit_test(recipe_mixes_spend_bits_where_llama_cpp_does),
+        cmocka_unit_test(recipe_overrides_come_first),
         cmocka_unit_test(recipe_files_do_not_depend_on_the_way),
     };
     return cmocka_run_group_tests(tests, help_setup, help_teardown);
