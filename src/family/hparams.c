@@ -246,7 +246,9 @@ static berth_status rope_field(const struct reader *r, const char *key, const ch
     bool found = rope_number(r, key, gguf, &value, &ok);
     if (found && !(ok && value == 0 && r->checkpoint->format == CHECKPOINT_GGUF)) {
         if (!ok || !isfinite(value) || value <= 0 || value > 1e12) {
-            return bad_key(r, BERTH_ERR_FORMAT, key, "must be a positive number");
+            char text[96];
+            snprintf(text, sizeof text, "must be a positive number, got %.9g", value);
+            return bad_key(r, BERTH_ERR_FORMAT, key, ok ? text : "must be a positive number");
         }
         *out = (float)value;
     }
@@ -316,8 +318,15 @@ static berth_status read_rope(const struct reader *r)
     if (r->checkpoint->format == CHECKPOINT_GGUF) {
         if (rope_number(r, "", "rope.dimension_count", &value, &ok) && ok && value >= 2 && value <= out->head_dim) {
             out->rotary_dim = (uint32_t)value;
+        } else if (!ok) {
+            return bad_key(r, BERTH_ERR_FORMAT, "rope.dimension_count", "must be a number");
         }
-    } else if (rope_number(r, "partial_rotary_factor", NULL, &value, &ok) && ok && value > 0 && value <= 1) {
+    } else if (rope_number(r, "partial_rotary_factor", NULL, &value, &ok)) {
+        if (!ok || !(value > 0 && value <= 1)) {
+            char text[96];
+            snprintf(text, sizeof text, "is %.9g, but a number above 0 and up to 1 is wanted", value);
+            return bad_key(r, BERTH_ERR_FORMAT, "partial_rotary_factor", text);
+        }
         out->rotary_dim = (uint32_t)((double)out->head_dim * value);
     }
     out->rope_half = r->checkpoint->format == CHECKPOINT_SAFETENSORS || !r->family->gguf_interleaved;
@@ -455,6 +464,9 @@ berth_status family_hparams(const struct checkpoint *checkpoint, const struct fa
 {
     memset(out, 0, sizeof *out);
     struct reader r = {checkpoint, family, out, err};
+    if (checkpoint->format == CHECKPOINT_SAFETENSORS) {
+        TRY(family_check_types(checkpoint, err));
+    }
     TRY(read_activation(&r));
     TRY(read_numbers(&r));
     return finish(&r);

@@ -11,4 +11,7 @@ berth_status family_hparams(const struct checkpoint *checkpoint, const struct fa
 bool family_knows(const struct family *family, const struct checkpoint *checkpoint, const struct hparams *hparams,
                   struct str name);
 
+/* Refuses members of config.json that have another type than the reader wants. */
+berth_status family_check_types(const struct checkpoint *checkpoint, berth_error *err);
+
 #endif

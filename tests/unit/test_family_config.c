@@ -221,12 +221,64 @@ static void hostile_configs_are_refused(void **state)
     }
 }
 
+/* A wrong type is never read as "not there": the error names file, key, what it is and what is wanted. */
+static void wrong_types_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *key, *got, *wanted;
+    } rows[] = {
+        {"\"norm_topk_prob\": \"true\"", "norm_topk_prob", "the string \"true\"", "true or false"},
+        {"\"norm_topk_prob\": 1", "norm_topk_prob", "is 1", "true or false"},
+        {"\"tie_word_embeddings\": \"false\"", "tie_word_embeddings", "\"false\"", "true or false"},
+        {"\"use_sliding_window\": 0", "use_sliding_window", "is 0", "true or false"},
+        {"\"rope_scaling\": \"linear\"", "rope_scaling", "\"linear\"", "an object"},
+        {"\"rope_scaling\": [\"yarn\", 4]", "rope_scaling", "a list", "an object"},
+        {"\"rope_parameters\": 10000", "rope_parameters", "is 10000", "an object"},
+        {"\"rope_scaling\": {\"type\": 3, \"factor\": 2}", "rope_scaling.type", "is 3", "a string"},
+        {"\"rope_scaling\": {\"type\": \"yarn\"}", "rope_scaling", "no \"factor\"", "a number"},
+        {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": null}", "rope_scaling", "no \"factor\"",
+         "a number"},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"2\"}", "rope_scaling.factor", "\"2\"", "a number"},
+        {"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"beta_fast\": true}", "rope_scaling.beta_fast", "true",
+         "a number"},
+        {"\"rope_theta\": NaN", "rope_theta", "is NaN", "a number"},
+        {"\"rope_theta\": {\"a\": {\"b\": [1]}}", "rope_theta", "an object", "a number"},
+        {"\"partial_rotary_factor\": \"0.5\"", "partial_rotary_factor", "\"0.5\"", "a number"},
+        {"\"hidden_act\": 7", "hidden_act", "is 7", "a string"},
+        {"\"layer_types\": \"full_attention\"", "layer_types", "\"full_attention\"", "a list"},
+        {"\"head_dim\": \"16\"", "head_dim", "\"16\"", "a number"},
+        {"\"vocab_size\": Infinity", "vocab_size", "is Infinity", "a number"},
+        {"\"quantization_config\": \"fp8\"", "quantization_config", "\"fp8\"", "an object"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        static struct hparams h;
+        char config[1024];
+        berth_error err = {0};
+        snprintf(config, sizeof config, "{" SIZES ", %s}", rows[i].more);
+        if (read_config("qwen3", config, NULL, &h, &err) != BERTH_ERR_FORMAT ||
+            strstr(err.message, rows[i].key) == NULL || strstr(err.message, rows[i].got) == NULL ||
+            strstr(err.message, rows[i].wanted) == NULL) {
+            fail_msg("%s: %s", rows[i].more, err.message);
+        }
+        assert_string_equal(err.path, "model/config.json");
+    }
+    /* null is absent, and nobody reads these. */
+    static struct hparams h;
+    assert_int_equal(read_config("qwen3",
+                                 "{" SIZES ", \"rope_scaling\": null, \"norm_topk_prob\": null, \"initializer_range\": "
+                                 "NaN, \"x\": [-Infinity]}",
+                                 NULL, &h, NULL),
+                     BERTH_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dialect_published_equals_version5), cmocka_unit_test(moe_layers_come_from_routers),
         cmocka_unit_test(defaults_are_the_family_s),         cmocka_unit_test(sliding_window_needs_its_flag_for_qwen),
         cmocka_unit_test(yarn_frequencies_match_the_paper),  cmocka_unit_test(hostile_configs_are_refused),
+        cmocka_unit_test(wrong_types_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
