@@ -257,6 +257,22 @@ typedef void tool_line_fn(void *user, const char *line);
 void tool_model_explain(const tool_model *model, uint64_t ctx_tokens, uint32_t kv_num, uint32_t kv_den,
                         tool_line_fn *fn, void *user);
 
+/* ---- fingerprints (session/tool_fingerprint.c) --------------------------------------------------------- */
+
+typedef struct tool_prints tool_prints;
+
+/* Headers only. *out must be closed. */
+berth_status tool_prints_open(const char *path, tool_prints **out, berth_error *err);
+void tool_prints_close(tool_prints *prints); /* NULL is allowed */
+uint64_t tool_prints_bytes(const tool_prints *prints);
+/* Of the configuration (docs/seeds.md); BERTH_ERR_UNSUPPORTED: a GGUF file has none. */
+berth_status tool_prints_config(tool_prints *prints, char fingerprint[17], berth_error *err);
+/* Of all tensors' names, types, shapes and bytes: 64 hex digits. In byte order tensors are hashed side by side by
+ * `threads` (0: the processors we may use), in the documents' order one after another. Computed once, then remembered.
+ * Types without a number in the documents go in by name, in byte order only. */
+berth_status tool_prints_tensors(tool_prints *prints, berth_tensor_order order, uint32_t threads,
+                                 berth_progress_fn *progress, void *progress_user, char sha256[65], berth_error *err);
+
 /* ---- hardware ---------------------------------------------------------------------------------------- */
 
 enum { TOOL_HARDWARE_MEM_MAX = 6, TOOL_HARDWARE_TEXT_MAX = 96 };

@@ -2,11 +2,12 @@
  * The identity of a set of tensors. In the documents' order names sort as ICU's root collation sorts them: first by
  * the characters (blanks and signs, digits, letters whatever their case), then lower case before upper. For printable
  * ASCII one table gives that order; other names are refused, because their place depends on ICU's data. */
+#include "fit/fingerprint.h"
+
 #include <string.h>
 
 #include "base/error.h"
 #include "base/js_text.h"
-#include "base/sha256.h"
 #include "base/sort.h"
 #include "base/str.h"
 
@@ -89,14 +90,17 @@ static void put_hash(void *user, const void *text, size_t bytes)
     sha256_add(user, text, bytes);
 }
 
-/* [name,dtype,[dims]] as compact JSON. */
-static void add_head(struct sha256 *sha, const berth_tensor_item *item)
+void fingerprint_head(struct sha256 *sha, const berth_tensor_item *item, const char *dtype_name)
 {
     const struct js_out out = {put_hash, sha};
     js_put(&out, "[");
     js_put_string(&out, item->name, strlen(item->name));
     js_put(&out, ",");
-    js_put_number(&out, item->dtype);
+    if (dtype_name != NULL) {
+        js_put_string(&out, dtype_name, strlen(dtype_name));
+    } else {
+        js_put_number(&out, item->dtype);
+    }
     js_put(&out, ",[");
     for (uint32_t i = 0; i < item->dims_count; i++) {
         js_put(&out, i > 0 ? "," : "");
@@ -178,7 +182,7 @@ berth_status berth_tensor_fingerprint(const berth_tensor_set *set, char sha256[6
     }
     sha256_begin(&all);
     if (!locale) {
-        sha256_add(&all, "berth-tensors-1\n", 16);
+        sha256_add(&all, FINGERPRINT_BYTES_LINE, sizeof FINGERPRINT_BYTES_LINE - 1);
     }
     for (uint32_t i = 0; i < count; i++) {
         struct sha256 one;
@@ -186,7 +190,7 @@ berth_status berth_tensor_fingerprint(const berth_tensor_set *set, char sha256[6
         if (!locale) {
             sha256_begin(&one);
         }
-        add_head(sha, &set->items[set->work[i]]);
+        fingerprint_head(sha, &set->items[set->work[i]], NULL);
         TRY(add_data(sha, set, set->work[i], &progress, err));
         if (!locale) {
             unsigned char digest[SHA256_BYTES];
