@@ -22,7 +22,7 @@ static void print_list(const char *group, bool developer, FILE *out)
         bool hidden = entry->verb != NULL && entry->verb->developer;
         bool empty = entry->verb == NULL && !verb_group_has_parts(entry->name);
         if (member && hidden == developer && !empty) {
-            fprintf(out, "  %-10s %s\n", entry->name, summary_of(entry));
+            fprintf(out, "  %-11s  %s\n", entry->name, summary_of(entry));
         }
     }
 }
