@@ -133,16 +133,33 @@ INLINE __m512i super_sums(const struct unit_format *f, quants_fn *quants, const 
     struct unit_scales bytes;
     f->scales(w, &bytes);
     __m128i scale_bytes = sub_bytes(f, bytes.scale);
-    __m512i scale = _mm512_cvtepi8_epi32(scale_bytes);
     __m256i sums = load_256(x_sums);
     __m512i total = _mm512_setzero_si512();
+    __m512i dots[4];
     UNROLLED(n, 4)
     {
-        __m512i dots = _mm512_dpbusd_epi32(_mm512_setzero_si512(), quants(w, n),
-                                           _mm512_loadu_si512((const void *)(x + (size_t)n * 64)));
-        const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-        __m512i mine = _mm512_permutexvar_epi32(_mm512_add_epi32(four, _mm512_set1_epi32(4 * n)), scale);
-        total = _mm512_add_epi32(total, _mm512_mullo_epi32(dots, mine));
+        __m512i xv = _mm512_loadu_si512((const void *)(x + (size_t)n * 64));
+        dots[n] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), quants(w, n), xv);
+    }
+    if (f->bias == 128) {
+        UNROLLED(n, 4)
+        {
+            const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+            const __m512i index = _mm512_add_epi32(four, _mm512_set1_epi32(4 * n));
+            __m512i mine = _mm512_permutexvar_epi32(index, _mm512_cvtepi8_epi32(scale_bytes));
+            total = _mm512_add_epi32(total, _mm512_mullo_epi32(dots[n], mine));
+        }
+    } else { /* four products of at most 63 x 127 fit 16 bits */
+        UNROLLED(n, 2)
+        {
+            const __m512i lanes =
+                _mm512_setr_epi64(0x0000000000000000, 0x0004000400040004, 0x0001000100010001, 0x0005000500050005,
+                                  0x0002000200020002, 0x0006000600060006, 0x0003000300030003, 0x0007000700070007);
+            const __m512i index = _mm512_add_epi16(lanes, _mm512_set1_epi16((short)(8 * n)));
+            __m512i words = _mm512_castsi256_si512(_mm256_cvtepi8_epi16(scale_bytes));
+            __m512i both = _mm512_packs_epi32(dots[2 * n], dots[2 * n + 1]);
+            total = _mm512_dpwssd_epi32(total, both, _mm512_permutexvar_epi16(index, words));
+        }
     }
     if (f->bias != 0) {
         __m256i biased = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(scale_bytes), _mm256_set1_epi16((short)-f->bias));
