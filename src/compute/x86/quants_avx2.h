@@ -117,16 +117,6 @@ INLINE __m256i quants_q6_k(const unsigned char *p, int n)
     return _mm256_or_si256(bits_of(load_256(p + n / 4 * 64 + n % 2 * 32), n % 4 / 2 * 4, 15), high);
 }
 
-/* Integer scales or minima of a unit, one byte for each 16 values. */
-INLINE __m128i sub_bytes(const struct unit_format *f, const uint64_t bytes[2])
-{
-    if (f->sub == 32) {
-        __m128i eight = _mm_cvtsi64_si128((long long)bytes[0]);
-        return _mm_unpacklo_epi8(eight, eight);
-    }
-    return _mm_set_epi64x((long long)bytes[1], (long long)bytes[0]);
-}
-
 /* 8 binary16 values, value i at p + i x stride, exactly as binary32; `count` exist, the others are 0. */
 INLINE __m256 load_halves(const unsigned char *p, size_t stride, uint32_t count)
 {

@@ -133,16 +133,6 @@ INLINE __m512i quants_iq4_xs(const unsigned char *p, int n)
     return levels_of(unit_levels_iq4, _mm512_and_si512(both, _mm512_set1_epi8(15)));
 }
 
-/* Integer scales or minima of a unit, one byte for each 16 values. */
-INLINE __m128i sub_bytes(const struct unit_format *f, const uint64_t bytes[2])
-{
-    if (f->sub == 32) {
-        __m128i eight = _mm_cvtsi64_si128((long long)bytes[0]);
-        return _mm_unpacklo_epi8(eight, eight);
-    }
-    return _mm_set_epi64x((long long)bytes[1], (long long)bytes[0]);
-}
-
 /* ---- scales in float ---- */
 
 /* 16 binary16 values, each `stride` bytes after the one before, exactly as binary32; `count` exist. */

@@ -31,6 +31,107 @@ INLINE void wide_store(float *y, uint32_t rows, wide_f v, const float *bias)
     store_some8(y, mask, bias != NULL ? _mm256_add_ps(v, load_some8(bias, mask)) : v);
 }
 
+INLINE void wide_plain(const struct unit_format *f, quants_fn *quants, const unsigned char *p, uint8_t *out)
+{
+    UNROLLED(n, f->values / 32)
+    {
+        _mm256_storeu_si256((void *)(out + n * 32), quants(p, n));
+    }
+}
+
+INLINE void transpose_piece(const unsigned char *from, size_t stride, __m256i out[8])
+{
+    __m256i u[8];
+    UNROLLED(i, 2)
+    {
+        __m256i z[4];
+        UNROLLED(j, 4)
+        {
+            z[j] = load_256(from + (size_t)(4 * i + j) * stride);
+        }
+        __m256i a = _mm256_unpacklo_epi32(z[0], z[1]);
+        __m256i b = _mm256_unpackhi_epi32(z[0], z[1]);
+        __m256i c = _mm256_unpacklo_epi32(z[2], z[3]);
+        __m256i d = _mm256_unpackhi_epi32(z[2], z[3]);
+        u[4 * i + 0] = _mm256_unpacklo_epi64(a, c);
+        u[4 * i + 1] = _mm256_unpackhi_epi64(a, c);
+        u[4 * i + 2] = _mm256_unpacklo_epi64(b, d);
+        u[4 * i + 3] = _mm256_unpackhi_epi64(b, d);
+    }
+    UNROLLED(c, 4)
+    {
+        out[c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x20);
+        out[4 + c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x31);
+    }
+}
+
+INLINE void transpose_bytes(const uint8_t (*bytes)[16], __m256i out[4])
+{
+    __m256i z[4];
+    UNROLLED(i, 4)
+    {
+        z[i] = load_256(bytes[2 * i]);
+    }
+    __m256i a = _mm256_unpacklo_epi32(z[0], z[1]);
+    __m256i b = _mm256_unpackhi_epi32(z[0], z[1]);
+    __m256i c = _mm256_unpacklo_epi32(z[2], z[3]);
+    __m256i d = _mm256_unpackhi_epi32(z[2], z[3]);
+    out[0] = _mm256_unpacklo_epi64(a, c);
+    out[1] = _mm256_unpackhi_epi64(a, c);
+    out[2] = _mm256_unpacklo_epi64(b, d);
+    out[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+INLINE void wide_columns(const __m256i four[4], __m256i out[UNIT_SUBS_MAX])
+{
+    UNROLLED(j, UNIT_SUBS_MAX)
+    {
+        out[j] = _mm256_srai_epi32(_mm256_slli_epi32(four[j / 4], 24 - 8 * (j % 4)), 24);
+    }
+}
+
+INLINE void wide_pairs(const __m256i four[4], int factor, __m256i out[UNIT_SUBS_MAX / 2])
+{
+    const __m256i first =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
+    UNROLLED(j, UNIT_SUBS_MAX / 2)
+    {
+        __m256i both = j % 2 ? _mm256_srli_epi32(four[j / 2], 16) : four[j / 2];
+        __m256i words = _mm256_srai_epi16(_mm256_shuffle_epi8(both, first), 8);
+        out[j] = _mm256_mullo_epi16(words, _mm256_set1_epi16((short)factor));
+    }
+}
+
+INLINE __m256i wide_words(int word)
+{
+    return _mm256_set1_epi16((short)word);
+}
+
+/* Full bytes become signed again, so that the sums have nothing to take away. */
+INLINE int wide_bias(const struct unit_format *f)
+{
+    return f->bias == 128 ? 0 : f->bias;
+}
+
+INLINE __m256 wide_halves(const unsigned char *const w[WIDE_ROWS], size_t at)
+{
+    uint64_t words[2] = {0, 0};
+    UNROLLED(i, 8)
+    {
+        words[i / 4] |= (uint64_t)load_u16(w[i] + at) << (16 * (i % 4));
+    }
+    return _mm256_cvtph_ps(_mm_set_epi64x((long long)words[1], (long long)words[0]));
+}
+
+INLINE __m256 wide_powers(const unsigned char *e)
+{
+    float d[WIDE_ROWS];
+    for (uint32_t r = 0; r < WIDE_ROWS; r++) {
+        d[r] = unit_power(e[r]);
+    }
+    return _mm256_loadu_ps(d);
+}
+
 #include "compute/x86/units_wide.h"
 
 /* Sums of pairs of products of 32 quants. */
@@ -41,12 +142,6 @@ INLINE __m256i pairs_of(int bias, __m256i quants, __m256i x)
     }
     __m256i w = _mm256_xor_si256(quants, _mm256_set1_epi8((char)-128));
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-}
-
-/* What is left to take away through the sums. */
-INLINE int bias_left(const struct unit_format *f)
-{
-    return f->bias == 128 ? 0 : f->bias;
 }
 
 /* ---- one token ---- */
@@ -77,8 +172,8 @@ INLINE __m256i super_sums(const struct unit_format *f, quants_fn *quants, const 
                                                _mm_set1_epi16((short)((n % 4 * 4 + 2) | (n % 4 * 4 + 3) << 8)));
         total = _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_shuffle_epi8(n < 4 ? low : high, mine)));
     }
-    if (bias_left(f) != 0) {
-        __m256i biased = _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-bias_left(f)));
+    if (wide_bias(f) != 0) {
+        __m256i biased = _mm256_mullo_epi16(scales, _mm256_set1_epi16((short)-wide_bias(f)));
         total = _mm256_add_epi32(total, _mm256_madd_epi16(biased, sums));
     }
     *mins = f->mins ? _mm256_madd_epi16(_mm256_cvtepi8_epi16(sub_bytes(f, bytes.min)), sums) : _mm256_setzero_si256();
@@ -108,7 +203,7 @@ INLINE __m256 unit_group(const struct unit_format *f, quants_fn *quants, const u
     __m256i mins = f->mins && f->values == UNIT_SUPER ? sum_units(e) : _mm256_setzero_si256();
     if (f->values == UNIT_SMALL) {
         __m256i sums = _mm256_maskload_epi32((const int *)(const void *)(x->sums + (size_t)u * 4), mask);
-        __m256i biased = _mm256_madd_epi16(sums, _mm256_set1_epi16((short)(f->mins ? -1 : -bias_left(f))));
+        __m256i biased = _mm256_madd_epi16(sums, _mm256_set1_epi16((short)(f->mins ? -1 : -wide_bias(f))));
         mins = f->mins ? biased : mins;
         dots = f->mins ? dots : _mm256_add_epi32(dots, biased);
     }
@@ -145,124 +240,6 @@ INLINE void row_of_units(const struct unit_format *f, quants_fn *quants, const s
 }
 
 /* ---- several tokens ---- */
-
-/* out[c] gets quants 4c..4c+3 of 8 rows, 32 quants of each. */
-INLINE void transpose_piece(const unsigned char *from, size_t stride, __m256i out[8])
-{
-    __m256i u[8];
-    UNROLLED(i, 2)
-    {
-        __m256i z[4];
-        UNROLLED(j, 4)
-        {
-            z[j] = load_256(from + (size_t)(4 * i + j) * stride);
-        }
-        __m256i a = _mm256_unpacklo_epi32(z[0], z[1]);
-        __m256i b = _mm256_unpackhi_epi32(z[0], z[1]);
-        __m256i c = _mm256_unpacklo_epi32(z[2], z[3]);
-        __m256i d = _mm256_unpackhi_epi32(z[2], z[3]);
-        u[4 * i + 0] = _mm256_unpacklo_epi64(a, c);
-        u[4 * i + 1] = _mm256_unpackhi_epi64(a, c);
-        u[4 * i + 2] = _mm256_unpacklo_epi64(b, d);
-        u[4 * i + 3] = _mm256_unpackhi_epi64(b, d);
-    }
-    UNROLLED(c, 4)
-    {
-        out[c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x20);
-        out[4 + c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x31);
-    }
-}
-
-/* bytes: 16 of each row, at its slot; out[c] gets bytes 4c..4c+3 of all rows. */
-INLINE void transpose_bytes(const uint8_t bytes[WIDE_ROWS][16], __m256i out[4])
-{
-    __m256i z[4];
-    UNROLLED(i, 4)
-    {
-        z[i] = load_256(bytes[2 * i]);
-    }
-    __m256i a = _mm256_unpacklo_epi32(z[0], z[1]);
-    __m256i b = _mm256_unpackhi_epi32(z[0], z[1]);
-    __m256i c = _mm256_unpacklo_epi32(z[2], z[3]);
-    __m256i d = _mm256_unpackhi_epi32(z[2], z[3]);
-    out[0] = _mm256_unpacklo_epi64(a, c);
-    out[1] = _mm256_unpackhi_epi64(a, c);
-    out[2] = _mm256_unpacklo_epi64(b, d);
-    out[3] = _mm256_unpackhi_epi64(b, d);
-}
-
-/* Sub-block bytes, one for each 16 values: int32 columns, and int16 pairs times `factor`. */
-static void wide_scales(struct wide *s, bool mins, int bias)
-{
-    const __m256i first =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
-    __m256i four[4];
-    transpose_bytes((const uint8_t(*)[16])s->scale_bytes, four);
-    UNROLLED(j, UNIT_SUBS_MAX)
-    {
-        s->scale[j] = _mm256_srai_epi32(_mm256_slli_epi32(four[j / 4], 24 - 8 * (j % 4)), 24);
-    }
-    if (mins) {
-        transpose_bytes((const uint8_t(*)[16])s->min_bytes, four);
-    }
-    const __m256i factor = _mm256_set1_epi16((short)(mins ? 1 : -bias));
-    UNROLLED(j, PIECES_MAX)
-    {
-        __m256i both = j % 2 ? _mm256_srli_epi32(four[j / 2], 16) : four[j / 2];
-        __m256i words = _mm256_srai_epi16(_mm256_shuffle_epi8(both, first), 8);
-        s->pair[j] = _mm256_mullo_epi16(words, factor);
-    }
-}
-
-/* 8 rows' binary16 values. */
-INLINE __m256 gather_halves(const unsigned char *const w[WIDE_ROWS], size_t at)
-{
-    uint64_t words[2] = {0, 0};
-    UNROLLED(i, 8)
-    {
-        words[i / 4] |= (uint64_t)load_u16(w[i] + at) << (16 * (i % 4));
-    }
-    return _mm256_cvtph_ps(_mm_set_epi64x((long long)words[1], (long long)words[0]));
-}
-
-/* Unpacks unit `unit` of the rows. */
-INLINE void wide_unit(const struct unit_format *f, quants_fn *quants, struct wide *s, uint32_t unit)
-{
-    size_t at = (size_t)unit * f->bytes;
-    for (uint32_t r = 0; r < WIDE_ROWS; r++) {
-        const unsigned char *p = s->w[r] + at;
-        UNROLLED(n, f->values / PIECE)
-        {
-            _mm256_storeu_si256((void *)(s->plain[r] + n * PIECE), quants(p, n));
-        }
-        if (f->scales != NULL) {
-            struct unit_scales bytes;
-            f->scales(p, &bytes);
-            _mm_storeu_si128((void *)s->scale_bytes[slot_of(r)], sub_bytes(f, bytes.scale));
-            _mm_storeu_si128((void *)s->min_bytes[slot_of(r)], sub_bytes(f, bytes.min));
-        }
-    }
-    for (int piece = 0; piece < f->values / PIECE; piece++) {
-        transpose_piece(s->plain[0] + piece * PIECE, UNIT_SUPER, s->quants[piece]);
-    }
-    if (f->scales != NULL) {
-        wide_scales(s, f->mins, bias_left(f));
-    } else {
-        s->pair[0] = _mm256_set1_epi16((short)(f->mins ? -1 : -bias_left(f)));
-    }
-    if (f->exponent) {
-        float d[WIDE_ROWS];
-        for (uint32_t r = 0; r < WIDE_ROWS; r++) {
-            d[r] = unit_power(s->w[r][at + f->d_at]);
-        }
-        s->d = _mm256_loadu_ps(d);
-    } else {
-        s->d = gather_halves(s->w, at + f->d_at);
-    }
-    if (f->mins) {
-        s->m = gather_halves(s->w, at + f->m_at);
-    }
-}
 
 INLINE __m256i broadcast_i32(const unsigned char *p)
 {

@@ -34,6 +34,112 @@ INLINE void wide_store(float *y, uint32_t rows, wide_f v, const float *bias)
     _mm512_mask_storeu_ps(y, mask, bias != NULL ? _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, bias)) : v);
 }
 
+INLINE void wide_plain(const struct unit_format *f, quants_fn *quants, const unsigned char *p, uint8_t *out)
+{
+    if (f->values == UNIT_SMALL) {
+        _mm256_storeu_si256((void *)out, _mm512_castsi512_si256(quants(p, 0)));
+        return;
+    }
+    UNROLLED(n, 4)
+    {
+        _mm512_storeu_si512((void *)(out + n * 64), quants(p, n));
+    }
+}
+
+INLINE void transpose_piece(const unsigned char *from, size_t stride, __m512i out[8])
+{
+    __m512i z[8];
+    UNROLLED(i, 8)
+    {
+        const int first = i < 4 ? i : i + 4; /* registers hold rows (0,4) (1,5) (2,6) (3,7) (8,12) ... */
+        const unsigned char *p = from + (size_t)first * stride;
+        z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(load_256(p)), load_256(p + 4 * stride), 1);
+    }
+    __m512i u[8];
+    UNROLLED(i, 2)
+    {
+        const __m512i *four = z + 4 * i;
+        __m512i a = _mm512_unpacklo_epi32(four[0], four[1]);
+        __m512i b = _mm512_unpackhi_epi32(four[0], four[1]);
+        __m512i c = _mm512_unpacklo_epi32(four[2], four[3]);
+        __m512i d = _mm512_unpackhi_epi32(four[2], four[3]);
+        u[4 * i + 0] = _mm512_unpacklo_epi64(a, c);
+        u[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
+        u[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
+        u[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    UNROLLED(c, 4)
+    {
+        out[c] = _mm512_shuffle_i64x2(u[c], u[4 + c], 0x88);
+        out[4 + c] = _mm512_shuffle_i64x2(u[c], u[4 + c], 0xdd);
+    }
+}
+
+INLINE void transpose_bytes(const uint8_t (*bytes)[16], __m512i out[4])
+{
+    __m512i z[4];
+    UNROLLED(i, 4)
+    {
+        z[i] = _mm512_loadu_si512((const void *)bytes[4 * i]);
+    }
+    __m512i a = _mm512_unpacklo_epi32(z[0], z[1]);
+    __m512i b = _mm512_unpackhi_epi32(z[0], z[1]);
+    __m512i c = _mm512_unpacklo_epi32(z[2], z[3]);
+    __m512i d = _mm512_unpackhi_epi32(z[2], z[3]);
+    out[0] = _mm512_unpacklo_epi64(a, c);
+    out[1] = _mm512_unpackhi_epi64(a, c);
+    out[2] = _mm512_unpacklo_epi64(b, d);
+    out[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+INLINE void wide_columns(const __m512i four[4], __m512i out[UNIT_SUBS_MAX])
+{
+    UNROLLED(j, UNIT_SUBS_MAX)
+    {
+        out[j] = _mm512_srai_epi32(_mm512_slli_epi32(four[j / 4], (unsigned)(24 - 8 * (j % 4))), 24);
+    }
+}
+
+INLINE void wide_pairs(const __m512i four[4], int factor, __m512i out[UNIT_SUBS_MAX / 2])
+{
+    const __m512i first =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
+    UNROLLED(j, UNIT_SUBS_MAX / 2)
+    {
+        __m512i both = j % 2 ? _mm512_srli_epi32(four[j / 2], 16) : four[j / 2];
+        __m512i words = _mm512_srai_epi16(_mm512_shuffle_epi8(both, first), 8);
+        out[j] = _mm512_mullo_epi16(words, _mm512_set1_epi16((short)factor));
+    }
+}
+
+INLINE __m512i wide_words(int word)
+{
+    return _mm512_set1_epi16((short)word);
+}
+
+INLINE int wide_bias(const struct unit_format *f)
+{
+    return f->bias;
+}
+
+INLINE __m512 wide_halves(const unsigned char *const w[WIDE_ROWS], size_t at)
+{
+    uint64_t words[4];
+    UNROLLED(i, 4)
+    {
+        const unsigned char *const *four = w + 4 * i;
+        words[i] = (uint64_t)load_u16(four[0] + at) | (uint64_t)load_u16(four[1] + at) << 16 |
+                   (uint64_t)load_u16(four[2] + at) << 32 | (uint64_t)load_u16(four[3] + at) << 48;
+    }
+    return _mm512_cvtph_ps(
+        _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]));
+}
+
+INLINE __m512 wide_powers(const unsigned char *e)
+{
+    return powers(_mm_loadu_si128((const void *)e));
+}
+
 #include "compute/x86/units_wide.h"
 
 /* ---- one token, small units ---- */
@@ -271,133 +377,6 @@ INLINE void rows_of_super(const struct unit_format *f, quants_fn *quants, const 
 }
 
 /* ---- several tokens ---- */
-
-/* out[c] gets quants 4c..4c+3 of all 16 rows, 32 quants of each. */
-INLINE void transpose_piece(const unsigned char *from, size_t stride, __m512i out[8])
-{
-    __m512i z[8];
-    UNROLLED(i, 8)
-    {
-        const int first = i < 4 ? i : i + 4; /* registers hold rows (0,4) (1,5) (2,6) (3,7) (8,12) ... */
-        const unsigned char *p = from + (size_t)first * stride;
-        z[i] = _mm512_inserti64x4(_mm512_castsi256_si512(load_256(p)), load_256(p + 4 * stride), 1);
-    }
-    __m512i u[8];
-    UNROLLED(i, 2)
-    {
-        const __m512i *four = z + 4 * i;
-        __m512i a = _mm512_unpacklo_epi32(four[0], four[1]);
-        __m512i b = _mm512_unpackhi_epi32(four[0], four[1]);
-        __m512i c = _mm512_unpacklo_epi32(four[2], four[3]);
-        __m512i d = _mm512_unpackhi_epi32(four[2], four[3]);
-        u[4 * i + 0] = _mm512_unpacklo_epi64(a, c);
-        u[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
-        u[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
-        u[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
-    }
-    UNROLLED(c, 4)
-    {
-        out[c] = _mm512_shuffle_i64x2(u[c], u[4 + c], 0x88);
-        out[4 + c] = _mm512_shuffle_i64x2(u[c], u[4 + c], 0xdd);
-    }
-}
-
-/* bytes: 16 of each row, at its slot; out[c] gets bytes 4c..4c+3 of all 16 rows. */
-INLINE void transpose_bytes(const uint8_t bytes[WIDE_ROWS][16], __m512i out[4])
-{
-    __m512i z[4];
-    UNROLLED(i, 4)
-    {
-        z[i] = _mm512_loadu_si512((const void *)bytes[4 * i]);
-    }
-    __m512i a = _mm512_unpacklo_epi32(z[0], z[1]);
-    __m512i b = _mm512_unpackhi_epi32(z[0], z[1]);
-    __m512i c = _mm512_unpacklo_epi32(z[2], z[3]);
-    __m512i d = _mm512_unpackhi_epi32(z[2], z[3]);
-    out[0] = _mm512_unpacklo_epi64(a, c);
-    out[1] = _mm512_unpackhi_epi64(a, c);
-    out[2] = _mm512_unpacklo_epi64(b, d);
-    out[3] = _mm512_unpackhi_epi64(b, d);
-}
-
-INLINE __m512 gather_halves(const unsigned char *const w[WIDE_ROWS], size_t at)
-{
-    uint64_t words[4];
-    UNROLLED(i, 4)
-    {
-        const unsigned char *const *four = w + 4 * i;
-        words[i] = (uint64_t)load_u16(four[0] + at) | (uint64_t)load_u16(four[1] + at) << 16 |
-                   (uint64_t)load_u16(four[2] + at) << 32 | (uint64_t)load_u16(four[3] + at) << 48;
-    }
-    return _mm512_cvtph_ps(
-        _mm256_setr_epi64x((long long)words[0], (long long)words[1], (long long)words[2], (long long)words[3]));
-}
-
-/* Sub-block bytes, one for each 16 values: int32 columns, and int16 pairs times `factor`. */
-static void wide_scales(struct wide *s, bool mins, int bias)
-{
-    const __m512i first =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
-    __m512i four[4];
-    transpose_bytes((const uint8_t(*)[16])s->scale_bytes, four);
-    UNROLLED(j, UNIT_SUBS_MAX)
-    {
-        s->scale[j] = _mm512_srai_epi32(_mm512_slli_epi32(four[j / 4], (unsigned)(24 - 8 * (j % 4))), 24);
-    }
-    if (mins) {
-        transpose_bytes((const uint8_t(*)[16])s->min_bytes, four);
-    }
-    const __m512i factor = _mm512_set1_epi16((short)(mins ? 1 : -bias));
-    UNROLLED(j, PIECES_MAX)
-    {
-        __m512i both = j % 2 ? _mm512_srli_epi32(four[j / 2], 16) : four[j / 2];
-        __m512i words = _mm512_srai_epi16(_mm512_shuffle_epi8(both, first), 8);
-        s->pair[j] = _mm512_mullo_epi16(words, factor);
-    }
-}
-
-/* Unpacks unit `unit` of the 16 rows. */
-INLINE void wide_unit(const struct unit_format *f, quants_fn *quants, struct wide *s, uint32_t unit)
-{
-    size_t at = (size_t)unit * f->bytes;
-    for (uint32_t r = 0; r < WIDE_ROWS; r++) {
-        const unsigned char *p = s->w[r] + at;
-        if (f->values == UNIT_SMALL) {
-            _mm256_storeu_si256((void *)s->plain[r], _mm512_castsi512_si256(quants(p, 0)));
-            continue;
-        }
-        UNROLLED(n, 4)
-        {
-            _mm512_storeu_si512((void *)(s->plain[r] + n * 64), quants(p, n));
-        }
-        struct unit_scales bytes;
-        f->scales(p, &bytes);
-        _mm_storeu_si128((void *)s->scale_bytes[slot_of(r)], sub_bytes(f, bytes.scale));
-        if (f->mins) {
-            _mm_storeu_si128((void *)s->min_bytes[slot_of(r)], sub_bytes(f, bytes.min));
-        }
-    }
-    for (int piece = 0; piece < f->values / PIECE; piece++) {
-        transpose_piece(s->plain[0] + piece * PIECE, UNIT_SUPER, s->quants[piece]);
-    }
-    if (f->values == UNIT_SUPER) {
-        wide_scales(s, f->mins, f->bias);
-    } else {
-        s->pair[0] = _mm512_set1_epi16((short)(f->mins ? -1 : -f->bias));
-    }
-    if (f->exponent) {
-        unsigned char e[WIDE_ROWS];
-        for (uint32_t r = 0; r < WIDE_ROWS; r++) {
-            e[r] = s->w[r][at + f->d_at];
-        }
-        s->d = powers(_mm_loadu_si128((const void *)e));
-    } else {
-        s->d = gather_halves(s->w, at + f->d_at);
-    }
-    if (f->mins) {
-        s->m = gather_halves(s->w, at + f->m_at);
-    }
-}
 
 INLINE __m512i broadcast_i32(const unsigned char *p)
 {

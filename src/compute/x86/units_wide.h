@@ -3,8 +3,15 @@
  *
  * WIDE_ROWS weight rows at a time, one a column of a register. A unit of each is unpacked and transposed once into a
  * panel of WIDE_ROWS rows x 4 quants a register, and every token of a group passes it, its quants broadcast from
- * memory. Units are visited lane by lane, so that one accumulator a token is enough. Included after the row has defined
- * WIDE_ROWS, wide_f, wide_i and wide_zero(), wide_add(), wide_store().
+ * memory. Units are visited lane by lane, so that one accumulator a token is enough. Included after the row has
+ * defined LANE_COUNT, WIDE_ROWS, wide_f, wide_i and how to:
+ *   wide_zero wide_add wide_store   start, add and store accumulators
+ *   wide_plain                      unpack a unit of a row to bytes
+ *   transpose_piece                 32 bytes of each row: out[c] gets bytes 4c..4c+3 of all rows
+ *   transpose_bytes                 16 bytes of each row, at its slot: the same
+ *   wide_columns wide_pairs         bytes so transposed to one int32, or two int16 times a factor, a row
+ *   wide_words wide_bias            16-bit words; the bias that the sums take away
+ *   wide_halves wide_powers         float scales of the rows: binary16 at an offset, or exponent bytes
  */
 #ifndef COMPUTE_X86_UNITS_WIDE_H
 #define COMPUTE_X86_UNITS_WIDE_H
@@ -44,12 +51,63 @@ INLINE struct activation activation_at(const struct matmul *m, uint32_t token, u
     return (struct activation){x, x + m->k, x + m->k + (size_t)m->k / unit * sizeof(float)};
 }
 
+/* Integer scales or minima of a unit, one byte for each 16 values. */
+INLINE __m128i sub_bytes(const struct unit_format *f, const uint64_t bytes[2])
+{
+    if (f->sub == 32) {
+        __m128i eight = _mm_cvtsi64_si128((long long)bytes[0]);
+        return _mm_unpacklo_epi8(eight, eight);
+    }
+    return _mm_set_epi64x((long long)bytes[1], (long long)bytes[0]);
+}
+
 /* Unpacks unit `unit` of the rows. */
 typedef void unpack_fn(struct wide *s, uint32_t unit);
 /* The unpacked unit times tokens from `token` on, below `end`, into acc[first..]. Returns how many it took; it may
  * compute the last one several times, up to a multiple of 4. */
 typedef uint32_t dots_fn(const struct matmul *m, struct wide *s, uint32_t unit, uint32_t token, uint32_t end,
                          uint32_t first);
+
+INLINE void wide_unit(const struct unit_format *f, quants_fn *quants, struct wide *s, uint32_t unit)
+{
+    size_t at = (size_t)unit * f->bytes;
+    for (uint32_t r = 0; r < WIDE_ROWS; r++) {
+        const unsigned char *p = s->w[r] + at;
+        wide_plain(f, quants, p, s->plain[r]);
+        if (f->scales != NULL) {
+            struct unit_scales bytes;
+            f->scales(p, &bytes);
+            _mm_storeu_si128((void *)s->scale_bytes[slot_of(r)], sub_bytes(f, bytes.scale));
+            _mm_storeu_si128((void *)s->min_bytes[slot_of(r)], sub_bytes(f, bytes.min));
+        }
+    }
+    for (int piece = 0; piece < f->values / PIECE; piece++) {
+        transpose_piece(s->plain[0] + piece * PIECE, UNIT_SUPER, s->quants[piece]);
+    }
+    if (f->scales != NULL) {
+        wide_i four[4];
+        transpose_bytes((const uint8_t(*)[16])s->scale_bytes, four);
+        wide_columns(four, s->scale);
+        if (f->mins) {
+            transpose_bytes((const uint8_t(*)[16])s->min_bytes, four);
+        }
+        wide_pairs(four, f->mins ? 1 : -wide_bias(f), s->pair);
+    } else {
+        s->pair[0] = wide_words(f->mins ? -1 : -wide_bias(f));
+    }
+    if (f->exponent) {
+        unsigned char e[WIDE_ROWS];
+        for (uint32_t r = 0; r < WIDE_ROWS; r++) {
+            e[r] = s->w[r][at + f->d_at];
+        }
+        s->d = wide_powers(e);
+    } else {
+        s->d = wide_halves((const unsigned char *const *)s->w, at + f->d_at);
+    }
+    if (f->mins) {
+        s->m = wide_halves((const unsigned char *const *)s->w, at + f->m_at);
+    }
+}
 
 /* acc of a lane, complete, joins the tree over 16 lanes. Lanes past the last unit are +0 and are left out: at height h
  * a node is a lane modulo 16 >> h, its partner 8 >> h further. The caller adds the +0 in the end. */
