@@ -369,7 +369,8 @@ int main(int argc, char **argv)
     }
     b.weights = take(b.bytes);
     b.activations = take((uint64_t)TOKENS_MAX * K * 4);
-    b.out = take((uint64_t)TOKENS_MAX * EXPERT_ROWS * 4 + b.bytes / K * 4 * b.tokens);
+    /* A weight takes more than two bits in every format here: rows are at least K / 4 bytes. */
+    b.out = take((uint64_t)TOKENS_MAX * EXPERT_ROWS * 4 + b.bytes / (K / 4) * 4 * b.tokens);
     b.scratch = take((uint64_t)b.threads * MATMUL_SCRATCH_BYTES);
     b.pool[0] = make_pool(1);
     b.pool[1] = make_pool(b.threads);
