@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/keep.h"
 #include "cli/verbs.h"
 #include "common/engine.h"
 #include "common/host.h"
@@ -278,11 +279,25 @@ static int answer_all(const struct bench *bench, struct engine *engine, struct r
     return status == BERTH_OK ? EXIT_OK : report_error(spec.verb, &err);
 }
 
+/* What berth runs shows of it. Of several prompts, the average one. */
+static void fill_report(const struct bench *bench, const berth_stats *stats, struct run_report *report)
+{
+    uint64_t prompts = bench->prompts_count > 0 ? bench->prompts_count : 1;
+    report->stats = *stats;
+    report->base = BERTH_STATS_INIT;
+    report->prompt_tokens = (uint32_t)(stats->prefill_tokens / prompts);
+    report->result.count = (uint32_t)stats->decode_tokens;
+    report->prefill_tok_s = stats->prefill_ns > 0 ? (double)stats->prefill_tokens * 1e9 / (double)stats->prefill_ns : 0;
+    report->decode_tok_s = stats->decode_ns > 0 ? (double)stats->decode_tokens * 1e9 / (double)stats->decode_ns : 0;
+    host_read_peak(&report->peak);
+}
+
 static int run_once(void *user, void *result)
 {
     struct bench *bench = user;
     struct run_result *out = result;
     struct engine engine;
+    struct run_report report = {.engine = &engine};
     struct engine_needs needs = {.ctx_tokens = bench->ids.count + bench->options.length, .warm_ms = WARM_ALL_MS};
     bench->options.model.policy = bench->now->name;
     bench->options.model.quiet = true;
@@ -307,8 +322,12 @@ static int run_once(void *user, void *result)
         out->warm_read_bytes = stats.warm_read_bytes;
         out->policy_ns = stats.policy_ns;
         out->direct_io = stats.direct_io;
+        fill_report(bench, &stats, &report);
     }
     engine_close(&engine);
+    if (code == EXIT_OK) {
+        keep_run(&report, &bench->options.model, "bench");
+    }
     return code;
 }
 

@@ -77,7 +77,8 @@ bool runs_add(struct store *store, const struct run_row *row)
 
 /* ---- what earlier runs say -------------------------------------------------------------------------- */
 
-enum { SAMPLES_MAX = 64, NEAREST = 5, TOKENS_LEAST = 8 };
+enum { SAMPLES_MAX = 64, NEAREST = 7, TOKENS_LEAST = 8 };
+static const double alike = 0.25; /* logarithm of shares: within 28 % of each other */
 
 struct samples {
     double values[SAMPLES_MAX];
@@ -231,6 +232,9 @@ static void apply(struct calibration *c, struct speed_answer *out)
     struct samples prefill = {.count = 0};
     for (uint32_t i = 0; i < c->lessons_count && i < NEAREST; i++) {
         const struct lesson *l = &c->lessons[i];
+        if (l->distance > c->lessons[0].distance + alike) {
+            break;
+        }
         add_sample(&scale, l->compute_s / (work_s(m, l->bytes, l->macs) + l->layers * m->moe_layer_s));
         if (l->stall > 0) {
             add_sample(&stall, l->stall);

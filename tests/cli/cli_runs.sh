@@ -61,6 +61,15 @@ want_code 0
 go runs --json
 want_value runs.# 4
 
+# Each run of bench policy is kept too.
+go bench policy "$model" --ids 562,918,7285 -n 16 --rounds 1 --policies next-use,lru --budget 30MiB --json
+want_code 0
+go runs --json
+want_value runs.# 6
+want_value runs.0.kind bench
+want_value runs.0.policy lru
+want_value runs.1.policy next-use
+
 # The machine: measured once, kept, measured again when asked.
 go bench machine "$model" --json
 want_code 0

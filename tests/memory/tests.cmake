@@ -45,5 +45,9 @@ if(NOT BERTH_ASAN AND NOT BERTH_TSAN)
     set_tests_properties(memory_large_${who} PROPERTIES FIXTURES_REQUIRED memory_large)
     set_tests_properties(memory_pocket_${who} memory_large_${who} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS memory RUN_SERIAL ON)
   endforeach()
+  # Predicted against measured: 6 models x 3 budgets x 2 contexts.
+  add_test(NAME memory_fit COMMAND sh ${CMAKE_SOURCE_DIR}/tests/memory/prove_fit.sh ${CMAKE_BINARY_DIR}/tests/memory
+    $<TARGET_FILE:berth> $<TARGET_FILE:json_get> ${CMAKE_SOURCE_DIR} ${memory_work}/fit)
+  set_tests_properties(memory_fit PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS memory RUN_SERIAL ON)
   set_tests_properties(memory_run_capped PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS memory)
 endif()
