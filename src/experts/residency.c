@@ -11,6 +11,7 @@
 
 /* The ledger's share of visits counts like this many visits less: a short history says little. */
 enum { PRIOR_VISITS = 32 };
+enum { WARM_PASSES = 4 };
 
 struct residency {
     const struct catalog *catalog;
@@ -23,9 +24,9 @@ struct residency {
     int64_t *layers;           /* [layers] */
     float *prior;              /* [layers][experts] */
     struct usage_count *ranks; /* [layers x experts] */
-    uint8_t *wanted;           /* [layers][experts] for the warm start */
+    uint8_t *wanted;           /* [layers][experts] the pass of the warm start that loads it; 0: none */
     uint16_t *list;            /* [experts] */
-    uint32_t warm_layer;       /* next; layers: all done */
+    uint32_t warm_step;        /* next, pass by pass and layer by layer; layers x WARM_PASSES: all done */
     bool warm_chosen;
     struct residency_warm warmed;
     struct recorder recorder;
@@ -320,37 +321,42 @@ berth_status residency_start(struct residency *residency, struct cache *cache, c
 /* ---- warm start ----------------------------------------------------------------------------------------- */
 
 /* Marks what to load: the most used experts, as many as each pool has free slots; policies with a bank for every layer
- * get no more than a layer's share. The seed policy pins instead. */
+ * get no more than a layer's share. The seed policy pins instead. Each pass takes the hottest of what is left from all
+ * layers, so that a start that is cut short has the hottest of every layer. */
 static void choose_warm(struct residency *residency)
 {
     const struct catalog *catalog = residency->catalog;
     uint64_t cells = (uint64_t)catalog->layers * catalog->experts;
     uint32_t room[SLOT_CLASSES_MAX];
+    uint32_t free_slots[SLOT_CLASSES_MAX];
     memset(residency->wanted, 0, cells);
     residency->warm_chosen = true;
     if (residency->policy == &policy_seed) {
-        residency->warm_layer = catalog->layers;
+        residency->warm_step = catalog->layers * WARM_PASSES;
         return;
     }
     for (uint32_t layer = 0; layer < catalog->layers; layer++) {
-        room[cache_pool(residency->cache, layer)] = cache_free_slots(residency->cache, layer);
+        uint32_t pool = cache_pool(residency->cache, layer);
+        room[pool] = free_slots[pool] = cache_free_slots(residency->cache, layer);
     }
     uint64_t ranked = usage_ranked(residency->usage, residency->ranks, cells);
     for (uint64_t i = 0; i < ranked; i++) {
         uint32_t layer = find_layer(residency, residency->ranks[i].layer);
-        uint32_t *left = &room[cache_pool(residency->cache, layer)];
+        uint32_t pool = cache_pool(residency->cache, layer);
+        uint32_t *left = &room[pool];
         uint8_t *row = residency->wanted + (uint64_t)layer * catalog->experts;
         uint32_t share = UINT32_MAX;
         if (residency->policy->settle != NULL) {
             uint32_t in_layer = 0;
             for (uint32_t expert = 0; expert < catalog->experts; expert++) {
-                in_layer += row[expert];
+                in_layer += row[expert] != 0 ? 1 : 0;
             }
             share = (uint32_t)(residency->slots.total / catalog->layers);
             share = share > in_layer ? share - in_layer : 0;
         }
         if (*left > 0 && share > 0 && !cache_peek(residency->cache, layer, residency->ranks[i].expert)) {
-            row[residency->ranks[i].expert] = 1;
+            uint64_t taken = free_slots[pool] - *left;
+            row[residency->ranks[i].expert] = (uint8_t)(1 + taken * WARM_PASSES / free_slots[pool]);
             --*left;
         }
     }
@@ -372,13 +378,14 @@ berth_status residency_warm(struct residency *residency, uint64_t max_ns, const 
     struct cache_stats after;
     cache_get_stats(residency->cache, &before);
     berth_status status = BERTH_OK;
-    while (status == BERTH_OK && residency->warm_layer < catalog->layers && os_now_ns() - began_ns < max_ns &&
-           (cancel == NULL || atomic_load(cancel) == 0)) {
-        uint32_t layer = residency->warm_layer++;
+    while (status == BERTH_OK && residency->warm_step < catalog->layers * WARM_PASSES &&
+           os_now_ns() - began_ns < max_ns && (cancel == NULL || atomic_load(cancel) == 0)) {
+        uint32_t pass = residency->warm_step / catalog->layers + 1;
+        uint32_t layer = residency->warm_step++ % catalog->layers;
         uint32_t count = 0;
         struct cache_preload counts;
         for (uint32_t expert = 0; expert < catalog->experts; expert++) {
-            if (residency->wanted[(uint64_t)layer * catalog->experts + expert] != 0) {
+            if (residency->wanted[(uint64_t)layer * catalog->experts + expert] == pass) {
                 residency->list[count++] = (uint16_t)expert;
             }
         }
@@ -391,7 +398,7 @@ berth_status residency_warm(struct residency *residency, uint64_t max_ns, const 
     *out = (struct residency_warm){.experts = after.warm_experts - before.warm_experts,
                                    .bytes = after.warm_read_bytes - before.warm_read_bytes,
                                    .ns = os_now_ns() - began_ns,
-                                   .complete = residency->warm_layer == catalog->layers};
+                                   .complete = residency->warm_step == catalog->layers * WARM_PASSES};
     return status;
 }
 
@@ -402,7 +409,7 @@ void residency_visit(struct residency *residency, const struct residency_visit *
     uint32_t top_k = residency->catalog->top_k;
     struct route_step step = {
         .layer = visit->layer, .position = visit->position, .rows = visit->rows, .phase = visit->phase};
-    residency->warm_layer = residency->catalog->layers; /* a request is here: the warm start is over */
+    residency->warm_step = residency->catalog->layers * WARM_PASSES; /* a request is here: the warm start is over */
     recorder_visit(&residency->recorder, &step, visit->ids, visit->weights);
     if (residency->usage != NULL) {
         for (uint32_t row = 0; row < visit->rows; row++) {

@@ -34,8 +34,8 @@ berth_status residency_layout(struct arena *tables, const struct catalog *catalo
 berth_status residency_start(struct residency *residency, struct cache *cache, const struct residency_config *config,
                              berth_error *err);
 
-/* Fills free slots with what the ledger says was used most, in file order, until none is free, max_ns have passed or
- * *cancel is set. May be called again: goes on where it stopped. */
+/* Fills free slots with what the ledger says was used most until none is free, max_ns have passed or *cancel is set: in
+ * four passes, the hottest of all layers first, each in file order. May be called again: goes on where it stopped. */
 struct residency_warm {
     uint64_t experts, bytes, ns;
     bool complete;

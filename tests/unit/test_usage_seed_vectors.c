@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Every vector of the first document (tests/golden/seed_vectors.json) that is about the ledger: exact. The sections
- * residency_trace is in test_policy_seed.c, because it runs the policy row. */
+ * Every vector of the first document (tests/golden/seed_vectors.json) that is about the ledger: exact. The section
+ * residency_trace is in test_usage_public.c, because it runs the policy row. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
