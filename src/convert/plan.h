@@ -25,6 +25,9 @@ struct convert_item {
     uint32_t layer;
     uint64_t rows, k; /* the whole tensor as [rows][k] along which blocks lie; vectors from a checkpoint: [n][1] */
     uint32_t permute; /* rows of a head whose halves are interleaved; 0: none */
+    /* Two matrices whose rows alternate in one stored tensor (gate and up of gpt-oss): this is every row_step-th row
+     * from row_first on. 0: all rows. Not together with permute. */
+    uint32_t row_step, row_first;
 };
 
 struct convert_plan {

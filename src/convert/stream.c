@@ -20,6 +20,7 @@ struct chunk {
     uint32_t item;
     const struct tensor *source; /* NULL: computed or drawn */
     uint64_t source_row;         /* first row, within the source */
+    uint64_t source_rows;        /* stored rows: `rows`, or more where others lie between them */
     uint64_t row, rows;          /* within the output tensor */
     unsigned char *in;           /* where row source_row lies in the slot */
     unsigned char *side[2];      /* the same of its scales and biases; NULL: none */
@@ -135,7 +136,7 @@ static uint64_t side_begin(const struct chunk *chunk, const struct tensor *tenso
 {
     uint64_t tile = chunk->source->side->format.tile_rows;
     uint64_t first = chunk->source_row / tile;
-    uint64_t last = (chunk->source_row + chunk->rows - 1) / tile;
+    uint64_t last = (chunk->source_row + chunk->source_rows - 1) / tile;
     *bytes = (last - first + 1) * side_row_bytes(tensor);
     return tensor->offset + first * side_row_bytes(tensor);
 }
@@ -147,6 +148,7 @@ static berth_status chunk_rows(const struct stream *s, const struct chunk *chunk
 {
     const struct convert_item *item = &s->job->plan->items[chunk->item];
     uint64_t unit = item->permute == 0 ? 1 : item->permute;
+    uint64_t step = item->row_step == 0 ? 1 : item->row_step;
     uint64_t row_bytes;
     uint64_t room = s->memory->slot_bytes - 3 * (uint64_t)OS_DIRECT_ALIGN;
     for (int which = 0; which < 2; which++) {
@@ -156,7 +158,8 @@ static berth_status chunk_rows(const struct stream *s, const struct chunk *chunk
         room = room > extra ? room - extra : 0;
         in_row = u64_add_overflows(in_row, bytes, &in_row) ? UINT64_MAX : in_row;
     }
-    if (u64_add_overflows(in_row, out_row, &row_bytes) || row_bytes > room / unit) {
+    if (u64_mul_overflows(in_row, step, &in_row) || u64_add_overflows(in_row, out_row, &row_bytes) ||
+        row_bytes > room / unit) {
         const struct gguf_tensor *tensor = &s->job->plan->tensors[chunk->item];
         error_set(err, BERTH_ERR_LIMIT, "%llu rows of this tensor do not fit a buffer of %llu bytes; allow more memory",
                   (unsigned long long)unit, (unsigned long long)s->memory->slot_bytes);
@@ -189,9 +192,10 @@ static berth_status next_chunk(struct stream *s, unsigned char *slot, struct chu
     uint64_t before;
     uint64_t source_rows;
     TRY(find_source(s, item, cursor->row, &chunk.source, &before, &source_rows, err));
-    chunk.source_row = cursor->row - before;
-    chunk.rows = source_rows - chunk.source_row;
-    bool same = chunk.source != NULL && chunk.source->dtype == target->dtype && item->permute == 0;
+    const uint64_t step = item->row_step == 0 ? 1 : item->row_step;
+    chunk.source_row = (cursor->row - before) * step;
+    chunk.rows = source_rows - (cursor->row - before);
+    bool same = chunk.source != NULL && chunk.source->dtype == target->dtype && item->permute == 0 && step == 1;
     uint64_t in_row = 0;
     uint64_t out_row;
     if ((chunk.source != NULL && !quant_row_bytes(chunk.source->dtype, item->k, &in_row)) ||
@@ -201,9 +205,10 @@ static berth_status next_chunk(struct stream *s, unsigned char *slot, struct chu
         return BERTH_ERR_UNSUPPORTED;
     }
     TRY(chunk_rows(s, &chunk, in_row, same ? 0 : out_row, &chunk.rows, err));
+    chunk.source_rows = chunk.rows * step;
     uint64_t skip = chunk.source == NULL ? 0 : (chunk.source->offset + chunk.source_row * in_row) % OS_DIRECT_ALIGN;
     chunk.in = slot + skip;
-    unsigned char *after = slot + size_round_up((size_t)(skip + chunk.rows * in_row), OS_DIRECT_ALIGN);
+    unsigned char *after = slot + size_round_up((size_t)(skip + chunk.source_rows * in_row), OS_DIRECT_ALIGN);
     for (int which = 0; which < 2; which++) {
         const struct tensor *side = side_tensor(&chunk, which);
         if (side != NULL) {
@@ -248,7 +253,7 @@ static berth_status read_chunk(const struct stream *s, const struct chunk *chunk
     uint64_t skip = begin % OS_DIRECT_ALIGN;
     berth_status status = !whole ? BERTH_ERR_INTERNAL
                                  : os_file_read(&s->job->checkpoint->files[chunk->source->file], begin - skip,
-                                                skip + chunk->rows * in_row, chunk->in - skip, err);
+                                                skip + chunk->source_rows * in_row, chunk->in - skip, err);
     if (status == BERTH_OK) {
         status = os_file_unchanged(&s->job->checkpoint->files[chunk->source->file], err);
     }
@@ -344,7 +349,9 @@ static berth_status make_chunk(struct stream *s, const struct chunk *chunk, bert
                                             .from = chunk->source->dtype,
                                             .to = target->dtype,
                                             .k = item->k,
-                                            .permute = item->permute};
+                                            .permute = item->permute,
+                                            .step = item->row_step,
+                                            .first = item->row_first};
         const struct tensor_side *side = chunk->source->side;
         if (side != NULL) {
             make.transform.side = (struct packed_side){.format = side->format,

@@ -60,6 +60,7 @@ bool transform_rows(const struct transform *t, uint64_t begin, uint64_t end)
     bool fine = true;
     for (uint64_t row = begin; row < end; row++) {
         uint64_t source = t->permute == 0 ? row : permuted_row(row, t->permute);
+        source = t->step == 0 ? source : source * t->step + t->first;
         const unsigned char *in = t->in + source * in_bytes;
         unsigned char *out = t->out + row * out_bytes;
         if (t->from == t->to) {

@@ -6,12 +6,13 @@
 #include "quant/packed.h"
 
 struct transform {
-    const unsigned char *in; /* [rows][k] of `from`, any alignment */
+    const unsigned char *in; /* [rows * step][k] of `from`, any alignment */
     unsigned char *out;      /* [rows][k] of `to` */
     enum dtype from, to;
     uint64_t k;              /* whole blocks of both formats */
     uint32_t permute;        /* rows of a head; 0: none. The rows begin at a head and are whole heads */
     struct packed_side side; /* of `in`; its first row of scales is that of row 0 - side_row */
+    uint32_t step, first;    /* target row r is row r * step + first of `in`; step 0: 1 */
     uint64_t side_row;       /* rows of the first tile of scales that lie before `in` */
 };
 

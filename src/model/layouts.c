@@ -259,7 +259,7 @@ static berth_status set_side(struct applying *a, const struct tensor *stored, st
 {
     const struct tensor *first = a->checkpoint->tensors.items;
     TRY(check_side(a, weight, &made->format, &made->scales));
-    if (made->biases.bytes > 0) {
+    if (made->biases.name.ptr != NULL) { /* present, however few bytes it claims */
         TRY(check_side(a, weight, &made->format, &made->biases));
         if (made->biases.dtype != made->scales.dtype) {
             error_set(a->err, BERTH_ERR_UNSUPPORTED, "tensor %.*s has type %s, its scales have %s",

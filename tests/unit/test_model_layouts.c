@@ -194,6 +194,7 @@ static void layouts_damaged_files_are_refused(void **state)
         {MLX, "a.weight U32 8,16;a.scales BF16 8,3;a.biases BF16 8,2", "shape [8, 3], wanted [8, 2]", "a.scales"},
         {MLX, "a.weight U32 8,16;a.scales BF16 7,2;a.biases BF16 8,2", "shape [7, 2], wanted [8, 2]", "a.scales"},
         {MLX, "a.weight U32 8,16;a.scales BF16 8,2;a.biases BF16 16", "shape [16], wanted [8, 2]", "a.biases"},
+        {MLX, "a.weight U32 8,16;a.scales BF16 8,2;a.biases BF16 8,0", "shape [8, 0], wanted [8, 2]", "a.biases"},
         {MLX, "a.weight U32 8,16;a.scales BF16 8,2;a.biases F16 8,2", "has type F16, its scales have BF16", "a.biases"},
         {MLX, "a.weight U32 8,16;a.scales U8 8,2;a.biases U8 8,2", "has type U8, wanted F16, BF16 or F32", "a.scales"},
         {MLX, "a.weight I32 8,16;a.scales BF16 8,2;a.biases BF16 8,2", "type I32, wanted U32", "a.weight"},
