@@ -164,7 +164,7 @@ static void check_place(const struct catalog *catalog, uint32_t layer, uint32_t 
         used += place.spans[i].bytes;
     }
     assert_true(used <= catalog->classes[catalog->layer_class[layer]].slot_bytes);
-    for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
+    for (uint32_t part = 0; part < catalog->parts; part++) {
         const struct expert_slice *slice = catalog_slice(catalog, layer, expert, part);
         bool covered = slice->bytes == 0;
         for (uint32_t i = 0; i < place.spans_count; i++) {
@@ -243,6 +243,42 @@ static void check_counts(const struct catalog *catalog, uint64_t bytes, const st
     assert_int_equal(counts->shared, bytes < catalog_cycle_bytes(catalog));
 }
 
+/* Scales and biases in tensors of their own: nine slices, laid out as MLX stacks them; scales alone make another class.
+ */
+static void place_nine_parts_of_an_expert(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[2][EXPERT_PARTS_MAX] = {{9000, 9000, 9000, 300, 300, 300, 300, 300, 300},
+                                                        {9000, 9000, 9000, 600, 300, 300, 0, 300, 300}};
+    struct arena arena;
+    struct catalog catalog;
+    memset(memory, 0, MEMORY_BYTES);
+    arena_carve(&arena, memory, MEMORY_BYTES);
+    assert_int_equal(catalog_layout_parts(&arena, 2, 64, 2, EXPERT_PARTS_MAX, &catalog, NULL), BERTH_OK);
+    uint64_t offset = 77;
+    for (uint32_t layer = 0; layer < 2; layer++) {
+        for (uint32_t part = 0; part < EXPERT_PARTS_MAX; part++, offset += 200000) {
+            for (uint32_t expert = 0; expert < 64; expert++, offset += sizes[layer][part]) {
+                *catalog_slice(&catalog, layer, expert, part) = (struct expert_slice){offset, 0, sizes[layer][part]};
+            }
+        }
+    }
+    assert_int_equal(catalog_seal(&catalog, NULL), BERTH_OK);
+    assert_int_equal(catalog.classes_count, 2);
+    assert_int_equal(slot_class_stored_bytes(&catalog.classes[0]), 28800);
+    assert_int_equal(slot_class_stored_bytes(&catalog.classes[1]), 28800);
+    assert_int_equal(catalog_token_bytes(&catalog), 2 * 2 * 28800);
+    assert_int_equal(catalog.classes[0].slot_bytes, 3 * 4 * PAGE + 6 * 2 * PAGE);
+    for (uint32_t expert = 0; expert < 64; expert++) {
+        check_place(&catalog, 0, expert, 9);
+        check_place(&catalog, 1, expert, 8);
+    }
+    catalog_slice(&catalog, 1, 9, EXPERT_SCALES)->bytes++;
+    berth_error err;
+    assert_int_equal(catalog_seal(&catalog, &err), BERTH_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "part 3"));
+}
+
 static void slots_grow_with_bytes_and_never_shrink(void **state)
 {
     (void)state;
@@ -315,6 +351,7 @@ int main(void)
         cmocka_unit_test(place_separate_parts_are_separate_reads),
         cmocka_unit_test(place_touching_parts_are_one_read),
         cmocka_unit_test(place_absent_part_takes_no_room),
+        cmocka_unit_test(place_nine_parts_of_an_expert),
         cmocka_unit_test(slots_grow_with_bytes_and_never_shrink),
         cmocka_unit_test(slots_at_one_cycle_are_top_k_for_every_layer),
         cmocka_unit_test(slots_below_the_hard_floor_are_refused),
