@@ -69,6 +69,7 @@ static void check_shape(struct str document)
     }
     MUST(shape.is_known == (shape.problem[0] == '\0'));
     MUST(llama_cache_bytes(&shape, &request, &report));
+    llama_solve(&shape, &request, &report);
     MUST(!shape_count_params(&shape, &params) || params.total >= params.experts);
     request.is_draft = true;
     MUST(llama_cache_bytes(&shape, &request, &report));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fit/llama_cpp.h"
 #include "model/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -87,6 +88,26 @@ static void check_tensors(const struct tensor_dir *dir, uint64_t data_offset, ui
     }
 }
 
+/* Whatever the metadata say, a shape is refused or its sums are sums. */
+static void check_shape(const struct meta *meta, struct arena *arena)
+{
+    struct shape shape;
+    struct llama_report report;
+    struct llama_request request = {.ctx_tokens = 5000, .slots = 3, .k = cache_type_find("q8_0")};
+    request.v = request.k;
+    if (shape_read_gguf(meta, NULL, arena, &shape, NULL) != BERTH_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < shape.count + shape.mtp_count; i++) {
+        const struct shape_layer *layer = &shape.layers[i];
+        MUST(layer->owner <= i && shape.layers[layer->owner].cache == layer->cache);
+        MUST(layer->cache == SHAPE_NO_CACHE || layer->k_elems > 0);
+    }
+    MUST(shape.is_known == (shape.problem[0] == '\0'));
+    MUST(llama_cache_bytes(&shape, &request, &report));
+    llama_solve(&shape, &request, &report);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) {
@@ -115,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tensor *tensors = ARENA_NEW(&arena, struct tensor, scan.tensors_count);
     if (!arena.failed && gguf_parse_meta(&scan, image, pairs, &arena, &meta, NULL) == BERTH_OK) {
         check_meta(&meta);
+        check_shape(&meta, &arena);
         if (gguf_parse_tensors(&scan, image, &meta, 0, tensors, &data_offset, NULL) == BERTH_OK) {
             struct tensor_file file = {"x", data_offset, file_bytes, false};
             if (tensor_dir_build(&dir, tensors, scan.tensors_count, &file, 1, &arena, NULL) == BERTH_OK) {
