@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -46,6 +48,39 @@ static void write_proc(const char *name, const char *text)
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
+}
+
+static void test_volume(void **state)
+{
+    (void)state;
+    struct os_volume volume;
+    berth_error err;
+    char line[512];
+    char path[128];
+    struct stat info;
+    assert_int_equal(os_volume_of("", "/nowhere/at/all", &volume, &err), BERTH_ERR_NOT_FOUND);
+    assert_int_equal(stat(root, &info), 0);
+    snprintf(path, sizeof path, "%s/proc", root);
+    assert_true(mkdir(path, 0700) == 0 || access(path, F_OK) == 0);
+    snprintf(path, sizeof path, "%s/proc/self", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(line, sizeof line,
+             "21 1 0:20 / /proc rw - proc proc rw\n36 1 %u:%u /a /mnt/models rw,noatime shared:1 - xfs /dev/disk9 rw\n",
+             major(info.st_dev), minor(info.st_dev));
+    write_proc("self/mountinfo", line);
+    assert_int_equal(os_volume_of(root, root, &volume, &err), BERTH_OK);
+    assert_string_equal(volume.source, "/dev/disk9");
+    assert_string_equal(volume.type, "xfs");
+    assert_string_equal(volume.mount, "/mnt/models");
+    write_proc("self/mountinfo", "21 1 0:20 / /proc rw - proc proc rw\nshort\n");
+    assert_int_equal(os_volume_of(root, root, &volume, &err), BERTH_OK);
+    assert_string_equal(volume.source, "");
+    snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/proc/self", root);
+    rmdir(path);
+    snprintf(path, sizeof path, "%s/proc", root);
+    rmdir(path);
 }
 
 static void test_fixture(void **state)
@@ -180,7 +215,8 @@ int main(void)
     if (mkdtemp(root) == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),        cmocka_unit_test(test_fixture),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),        cmocka_unit_test(test_volume),
+                                       cmocka_unit_test(test_volume),       cmocka_unit_test(test_fixture),
                                        cmocka_unit_test(test_this_machine), cmocka_unit_test(test_hardware),
                                        cmocka_unit_test(test_split),        cmocka_unit_test(test_lines)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,6 +200,39 @@ static void v2_group_and_parents(void **state)
     expect(AVAILABLE, "MemAvailable");
 }
 
+struct levels {
+    uint32_t count;
+    char names[8][256];
+    uint64_t limits[8], available[8];
+};
+
+static void take_level(void *user, const char *name, uint64_t limit_bytes, uint64_t available_bytes)
+{
+    struct levels *levels = user;
+    assert_true(levels->count < 8);
+    snprintf(levels->names[levels->count], sizeof levels->names[0], "%s", name);
+    levels->limits[levels->count] = limit_bytes;
+    levels->available[levels->count++] = available_bytes;
+}
+
+static void every_level_is_told(void **state)
+{
+    (void)state;
+    machine("0::/user.slice/run.scope\n", MOUNT_V2);
+    put_v2("/sys/fs/cgroup/user.slice/run.scope", 3000 * MIB, 2000 * MIB, 500 * MIB, 250 * MIB);
+    put_v2("/sys/fs/cgroup/user.slice", 4000 * MIB, 3900 * MIB, 0, 0);
+    struct levels levels = {.count = 0};
+    struct os_memory_limit least;
+    assert_int_equal(os_memory_levels(root, take_level, &levels, &least, NULL), BERTH_OK);
+    assert_int_equal(levels.count, 3);
+    assert_string_equal(levels.names[0], "MemAvailable");
+    assert_string_equal(levels.names[1], "/sys/fs/cgroup/user.slice/run.scope/memory.max");
+    assert_true(levels.limits[1] == 3000 * MIB && levels.available[1] == 1750 * MIB);
+    assert_string_equal(levels.names[2], "/sys/fs/cgroup/user.slice/memory.max");
+    assert_true(levels.limits[2] == 4000 * MIB && levels.available[2] == 100 * MIB);
+    assert_true(least.available_bytes == 100 * MIB);
+}
+
 static void hybrid_looks_at_both_trees(void **state)
 {
     (void)state;
@@ -377,6 +410,7 @@ int main(void)
         LIMIT_TEST(v1_hierarchical_limit_knows_hidden_parents),
         LIMIT_TEST(v1_parent_without_hierarchy_does_not_count),
         LIMIT_TEST(v2_group_and_parents),
+        LIMIT_TEST(every_level_is_told),
         LIMIT_TEST(hybrid_looks_at_both_trees),
         LIMIT_TEST(container_sees_its_own_part),
         LIMIT_TEST(escaped_mount_points_are_read),
