@@ -134,7 +134,7 @@ static uint64_t side_row_bytes(const struct tensor *tensor)
 /* Where the chunk's rows of a side tensor begin in its file, and their bytes. */
 static uint64_t side_begin(const struct chunk *chunk, const struct tensor *tensor, uint64_t *bytes)
 {
-    uint64_t tile = chunk->source->side->format.tile_rows;
+    uint64_t tile = chunk->source == NULL ? 1 : chunk->source->side->format.tile_rows;
     uint64_t first = chunk->source_row / tile;
     uint64_t last = (chunk->source_row + chunk->source_rows - 1) / tile;
     *bytes = (last - first + 1) * side_row_bytes(tensor);

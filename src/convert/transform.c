@@ -22,7 +22,7 @@ static bool halves_finite(const unsigned char *blocks, uint64_t count, const str
     unsigned bad = 0;
     for (uint64_t b = 0; b < count; b++, blocks += row->block_bytes) {
         for (int i = 0; i < row->halves; i++) {
-            bad |= (load_u16(blocks + row->half_at + 2 * i) & 0x7c00u) == 0x7c00u ? 1u : 0u;
+            bad |= (load_u16(blocks + row->half_at + 2 * (size_t)i) & 0x7c00u) == 0x7c00u ? 1u : 0u;
         }
     }
     return bad == 0;

@@ -29,6 +29,11 @@ struct super_job {
     int scale_low, scale_high; /* of the rounded scales */
 };
 
+static const float *run_values(const struct super_job *job, int run)
+{
+    return job->x + (size_t)run * (size_t)job->run;
+}
+
 static int nearest_int(float v, int low, int high)
 {
     v = v < (float)high ? v : (float)high;
@@ -53,7 +58,7 @@ static struct line run_line(const struct super *super, int run)
 static float choose_pair(const struct super_job *job, struct super *super, int run)
 {
     static const int changes[4][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};
-    const float *x = job->x + run * job->run;
+    const float *x = run_values(job, run);
     const int scale = super->scale[run];
     const int min = super->min[run];
     int best = -1;
@@ -82,7 +87,7 @@ static void refit_pair(const struct super_job *job, struct super *super)
     float xv = 0;
     int8_t quants[32];
     for (int run = 0; run < job->runs; run++) {
-        const float *x = job->x + run * job->run;
+        const float *x = run_values(job, run);
         search_quants(x, job->run, run_line(super, run), &job->grid, quants);
         float q = 0;
         float qq = 0;
@@ -121,7 +126,7 @@ static void fit_pairs(const struct super_job *job, struct super *out)
     float step = 0;
     float low = 0;
     for (int run = 0; run < job->runs; run++) {
-        line[run] = search_line(job->x + run * job->run, job->run, job->grid.high, true);
+        line[run] = search_line(run_values(job, run), job->run, job->grid.high, true);
         step = line[run].step > step ? line[run].step : step;
         low = line[run].base < low ? line[run].base : low;
     }
@@ -149,7 +154,7 @@ static void fit_pairs(const struct super_job *job, struct super *out)
 
 static float choose_scale(const struct super_job *job, struct super *super, int run)
 {
-    const float *x = job->x + run * job->run;
+    const float *x = run_values(job, run);
     const int scale = super->scale[run];
     int best = scale;
     float least = search_error(x, job->run, run_line(super, run), &job->grid);
@@ -171,7 +176,7 @@ static void refit_scale(const struct super_job *job, struct super *super)
     float xu = 0;
     int8_t quants[32];
     for (int run = 0; run < job->runs; run++) {
-        const float *x = job->x + run * job->run;
+        const float *x = run_values(job, run);
         search_quants(x, job->run, run_line(super, run), &job->grid, quants);
         float qq = 0;
         float xq = 0;
@@ -192,7 +197,7 @@ static void fit_scales(const struct super_job *job, struct super *out)
     float step[RUNS_MAX];
     float largest = 0;
     for (int run = 0; run < job->runs; run++) {
-        step[run] = search_step(job->x + run * job->run, job->run, &job->grid);
+        step[run] = search_step(run_values(job, run), job->run, &job->grid);
         float magnitude = step[run] < 0 ? -step[run] : step[run];
         largest = magnitude > (largest < 0 ? -largest : largest) ? step[run] : largest;
     }
@@ -218,7 +223,8 @@ static void fit_scales(const struct super_job *job, struct super *out)
 static void all_quants(const struct super_job *job, const struct super *super, int8_t *quants)
 {
     for (int run = 0; run < job->runs; run++) {
-        search_quants(job->x + run * job->run, job->run, run_line(super, run), &job->grid, quants + run * job->run);
+        search_quants(run_values(job, run), job->run, run_line(super, run), &job->grid,
+                      quants + (size_t)run * (size_t)job->run);
     }
 }
 

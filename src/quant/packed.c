@@ -85,7 +85,7 @@ void packed_dequantise(enum dtype type, const struct packed_side *side, const vo
         switch (format->kind) {
         case PACKED_AFFINE:
             affine_run(p, affine_bits(type), side_value(format->scale_type, scales, group),
-                       side_value(format->scale_type, biases, group), run, out);
+                       biases == NULL ? 0.0f : side_value(format->scale_type, biases, group), run, out);
             break;
         case PACKED_TILES:
             tile_run(p, side_value(format->scale_type, scales, group), run, out);

@@ -59,7 +59,7 @@ static struct sums run_sums(const float *x, int n, float inverse, float base, co
     four xu[2] = {u[0], u[0]};
     for (int i = 0; i < n; i += 8) {
         for (int h = 0; h < 2; h++) {
-            four value = four_load(x + i + 4 * h);
+            four value = four_load(x + i + (size_t)4 * (size_t)h);
             four level = levels_of(&r, value);
             u[h] = four_add(u[h], level);
             uu[h] = four_add(uu[h], four_multiply(level, level));
@@ -196,7 +196,7 @@ float search_error(const float *x, int n, struct line line, const struct grid *g
     four sum[2] = {four_all(0), four_all(0)};
     for (int i = 0; i < n; i += 8) {
         for (int h = 0; h < 2; h++) {
-            four value = four_load(x + i + 4 * h);
+            four value = four_load(x + i + (size_t)4 * (size_t)h);
             four back = four_add(four_multiply(step, levels_of(&r, value)), r.base);
             four difference = four_subtract(value, back);
             sum[h] = four_add(sum[h], four_multiply(difference, difference));
