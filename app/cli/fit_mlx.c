@@ -254,6 +254,25 @@ static void print_notes(const struct mlx_fit *fit)
     }
 }
 
+static void print_layer(void *user, const char *text)
+{
+    (void)user;
+    printf("  %s\n", text);
+}
+
+/* The layers by kind, two bytes an element; these rules then bill them by the sums below. */
+static void print_layers(const struct mlx_fit *fit)
+{
+    tool_model *model;
+    uint64_t weights = (uint64_t)fit->request.weights_bytes;
+    if (tool_model_open(fit->options->path, weights > 0 ? weights : 1, 0, &model, NULL) != BERTH_OK) {
+        return;
+    }
+    printf("\nLayers, in 16 bits:\n");
+    tool_model_explain(model, (uint64_t)fit->request.context_tokens, 2, 1, print_layer, NULL);
+    tool_model_close(model);
+}
+
 static void print_explain(const struct mlx_fit *fit)
 {
     const berth_fit_request *request = &fit->request;
@@ -262,6 +281,7 @@ static void print_explain(const struct mlx_fit *fit)
     double chunk = request->chunk_tokens > 0 ? request->chunk_tokens : BERTH_FIT_DEFAULT_CHUNK;
     double scores = berth_kv_sdpa_fallback_bytes(config, chunk, n);
     bool moe = config->enable_moe_block && config->number[BERTH_FIT_EXPERTS] > 0;
+    print_layers(fit);
     printf("\nkv cache  = %.10g B/token (full) x %.0f + %.10g B/token (sliding) x min(%.0f, window %.0f) + %.0f B "
            "(state)\n",
            fit->cost.full_bytes_per_token, n, fit->cost.sliding_bytes_per_token, n, fit->cost.window_tokens,

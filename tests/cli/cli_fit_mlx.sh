@@ -38,6 +38,8 @@ want_out '4199  tokens'
 go fit "$work/m" --engine mlx $sizes --machine 'M4 Pro 24GB' --ctx 4200 --explain
 want_code 3
 want_out 'DOES NOT FIT'
+want_out '25 x sliding window of window 1024: 1024 positions x (2048 + 2048) elements'
+want_out '5 x full attention: 4200 positions x (1024 + 1024) elements'
 want_out '20480 B/token (full) x 4200 + 204800 B/token (sliding) x min(4200, window 1024)'
 
 # A budget replaces the machine's share outright; the KV scheme moves the ceiling.
