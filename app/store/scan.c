@@ -13,7 +13,7 @@ struct scan {
     bool again, failed;
     int64_t now;
     const char *origin;
-    const char *root;
+    char root[HOST_PATH_MAX];
     struct models_scan counts;
     struct model_row row; /* 2 KiB: not for the stack of a walk */
     struct model_row known;
@@ -172,7 +172,7 @@ static void scan_folder(struct scan *scan, const char *folder, const char *origi
         return;
     }
     scan->origin = origin;
-    scan->root = folder;
+    snprintf(scan->root, sizeof scan->root, "%s", folder);
     if (!entry.is_directory || visit(scan, &entry)) { /* the folder may be a model itself */
         if (entry.is_directory) {
             host_walk(folder, DEPTH_MAX, visit, scan);
@@ -214,7 +214,7 @@ static bool visit_repository(void *user, const struct host_entry *entry)
 static void scan_hub(struct scan *scan, const char *folder)
 {
     scan->origin = "huggingface";
-    scan->root = folder;
+    snprintf(scan->root, sizeof scan->root, "%s", folder);
     host_walk(folder, 1, visit_repository, scan);
 }
 
@@ -293,7 +293,7 @@ static void scan_ollama_store(struct scan *scan, const char *folder)
 {
     char path[HOST_PATH_MAX];
     scan->origin = "ollama";
-    scan->root = folder;
+    snprintf(scan->root, sizeof scan->root, "%s", folder);
     if (snprintf(path, sizeof path, "%s/manifests", folder) < (int)sizeof path) {
         host_walk(path, DEPTH_MAX, visit_manifest, scan);
     }
