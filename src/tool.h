@@ -117,13 +117,19 @@ const char *tool_random_shape(uint32_t i);
  * and the model's own kernel on weights that stay in the cache. 0: could not be measured. */
 typedef struct tool_rates {
     double read_bytes_per_s;
-    double memory_bytes_per_s;
-    double gemv_macs_per_s; /* one token at a time: decode */
-    double gemm_macs_per_s; /* many tokens at a time: prefill */
+    double memory_bytes_per_s; /* the faster of the next two */
+    double plain_bytes_per_s;  /* memory by plain reads */
+    double kernel_bytes_per_s; /* memory as the kernel streams weights, one token at a time */
+    double gemv_macs_per_s;    /* one token at a time: decode */
+    double gemm_macs_per_s;    /* many tokens at a time: prefill */
     uint64_t read_sample_bytes, memory_sample_bytes;
     bool direct_io;
-    char dtype[16]; /* the model's main weight type, whose kernel was timed */
+    char dtype[16];     /* the model's main weight type, whose kernel was timed */
+    double weight_bits; /* of one weight of that type */
 } tool_rates;
+
+/* Types that have a kernel in row `isa`, one after another; NULL past the last, or when this machine lacks the row. */
+const char *tool_kernel_type(berth_isa isa, uint32_t i);
 
 typedef struct tool_measure {
     bool plain_file;              /* the path is any file: reads alone say something about it */

@@ -243,9 +243,10 @@ static void measure_memory(struct bench *b)
     for (uint32_t i = 0; i < b->threads; i++) {
         sum += b->sums[(size_t)i * 8];
     }
+    b->rates->plain_bytes_per_s = sum != 0 ? rate : 0;
     if (b->kernels != NULL && b->kernels->matmul[b->dtype] != NULL) {
-        double kernel = stream_rate(b, product_piece, pieces, grain);
-        rate = kernel > rate ? kernel : rate;
+        b->rates->kernel_bytes_per_s = stream_rate(b, product_piece, pieces, grain);
+        rate = b->rates->kernel_bytes_per_s > rate ? b->rates->kernel_bytes_per_s : rate;
     }
     if (rate > 0 && sum != 0) {
         b->rates->memory_sample_bytes = (uint64_t)pieces * MEMORY_PIECE;
@@ -357,6 +358,7 @@ static void choose(struct bench *b, const struct checkpoint *checkpoint)
     b->weight_bytes = b->weight_row_bytes * KERNEL_ROWS;
     b->act_bytes = size_round_up((size_t)act_row_bytes(ACT_F32, KERNEL_K), ARENA_ALIGN); /* the largest kind */
     snprintf(b->rates->dtype, sizeof b->rates->dtype, "%s", quant_row(b->dtype)->name);
+    b->rates->weight_bits = 8.0 * (double)b->weight_row_bytes / KERNEL_K;
 }
 
 static berth_status bench_run(struct bench *b, const struct checkpoint *checkpoint, berth_error *err)
@@ -435,6 +437,17 @@ static berth_status with_file(const char *path, const tool_measure *config, tool
         os_file_close(&file);
     }
     return status;
+}
+
+const char *tool_kernel_type(berth_isa isa, uint32_t i)
+{
+    const struct kernels *row = kernels_select(isa);
+    for (uint32_t type = 0; row != NULL && type < DTYPE_COUNT; type++) {
+        if (row->matmul[type] != NULL && quant_row((enum dtype)type)->block_elems <= KERNEL_K && i-- == 0) {
+            return quant_row((enum dtype)type)->name;
+        }
+    }
+    return NULL;
 }
 
 berth_status tool_measure_rates(const char *path, const tool_measure *config, tool_rates *out, berth_error *err)
