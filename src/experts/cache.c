@@ -698,13 +698,15 @@ static uint32_t pool_reserve(const struct cache *cache, uint32_t layer)
     return layers * cache->catalog->top_k;
 }
 
-static uint32_t preload_slot(struct cache *cache, uint32_t layer, bool pin)
+/* `taken` slots of this call will be pinned once they are read. */
+static uint32_t preload_slot(struct cache *cache, uint32_t layer, bool pin, uint32_t taken)
 {
     const struct pool *pool = &cache->pools[cache->layer_pool[layer]];
     if (!pin) {
         return pool->free_count > 0 ? slot_find(cache, layer) : SLOT_NONE;
     }
-    bool room = pool->count - cache->pool_pinned[cache->layer_pool[layer]] > pool_reserve(cache, layer);
+    uint64_t kept = (uint64_t)cache->pool_pinned[cache->layer_pool[layer]] + taken + pool_reserve(cache, layer);
+    bool room = pool->count > kept;
     return room ? slot_find(cache, layer) : SLOT_NONE;
 }
 
@@ -740,7 +742,7 @@ berth_status cache_preload(struct cache *cache, uint32_t layer, const uint16_t *
     preload_resident(cache, layer, pin, counts);
     uint32_t end = visit->hits;
     for (uint32_t position = visit->hits; position < count; position++) {
-        uint32_t slot = preload_slot(cache, layer, pin);
+        uint32_t slot = preload_slot(cache, layer, pin, end - visit->hits);
         if (slot == SLOT_NONE) {
             counts->left_out += count - position;
             break;

@@ -163,6 +163,42 @@ static void misuse_is_refused_and_changes_nothing(void **state)
     free(rig.catalog_memory);
 }
 
+/* However many are asked for, in one call or in several, every layer keeps what one token needs. */
+static void pins_leave_every_layer_its_floor(void **state)
+{
+    (void)state;
+    for (uint32_t f = 0; f < FAKES_COUNT; f++) {
+        struct rig rig;
+        uint16_t all[EXPERTS_HERE_MAX];
+        rig_catalog(&rig, &fakes[f]);
+        rig_start(&rig, 2 * catalog_cycle_bytes(&rig.catalog), 1, true);
+        for (uint32_t i = 0; i < EXPERTS_HERE_MAX; i++) {
+            all[i] = (uint16_t)i;
+        }
+        uint32_t pinned = 0;
+        for (uint32_t layer = 0; layer < rig.catalog.layers; layer++) {
+            struct cache_preload done;
+            assert_int_equal(cache_preload(rig.cache, layer, all, rig.catalog.experts, true, &done, NULL), BERTH_OK);
+            assert_int_equal(done.loaded + done.left_out, rig.catalog.experts);
+            pinned += done.loaded;
+        }
+        struct cache_stats stats;
+        cache_get_stats(rig.cache, &stats);
+        assert_int_equal(stats.pinned_slots, pinned);
+        assert_true(pinned > 0);
+        assert_true(pinned + rig.catalog.layers * rig.catalog.top_k <= rig.counts.total);
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            for (uint32_t layer = 0; layer < rig.catalog.layers; layer++) {
+                uint32_t count = turn == 0 ? rig.catalog.experts : rig.catalog.top_k;
+                run_visit(&rig, layer, turn == 0 ? BERTH_PHASE_PREFILL : BERTH_PHASE_DECODE,
+                          all + (turn == 2 ? rig.catalog.experts - count : 0), count, NULL);
+            }
+        }
+        rig_stop(&rig);
+        free(rig.catalog_memory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +207,7 @@ int main(void)
         CACHE_TEST(prefill_enters_at_the_cold_end),
         CACHE_TEST(visit_ended_early_leaves_right_bytes),
         CACHE_TEST(misuse_is_refused_and_changes_nothing),
+        CACHE_TEST(pins_leave_every_layer_its_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
