@@ -51,8 +51,9 @@ int usage_open(const char *verb, const struct usage_source *source, bool may_lac
     if (info->refused && !may_lack) {
         code = report_failure(verb, "%s was refused, so there is nothing to work with", info->path);
     } else if (!info->exists && !may_lack) {
-        code =
-            report_failure(verb, "%s has no ledger yet (%s); runs with --ledger on write it", source->path, info->path);
+        code = report_failure(
+            verb, "%s has no ledger yet (%s); berth run and berth chat write it (unless --ledger says off or read)",
+            source->path, info->path);
     }
     if (code != EXIT_OK) {
         tool_usage_close(*out);

@@ -99,8 +99,13 @@ static void note(struct usage_reader *reader, const char *what, struct str field
 {
     if (reader->problem[0] == '\0') {
         int shown = field.bytes > 80 ? 80 : (int)field.bytes;
+        char text[81];
+        for (int i = 0; i < shown; i++) { /* whatever the file holds, it is told on somebody's terminal */
+            unsigned char c = (unsigned char)field.ptr[i];
+            text[i] = c >= ' ' && c < 0x7f ? (char)c : '?';
+        }
         snprintf(reader->problem, sizeof reader->problem, "line %llu: %s%s%.*s", (unsigned long long)reader->line, what,
-                 field.bytes > 0 ? " " : "", shown, field.bytes > 0 ? field.ptr : "");
+                 shown > 0 ? " " : "", shown, text);
         reader->first_damaged_line = reader->line;
     }
     reader->damaged++;
