@@ -111,7 +111,9 @@ static berth_status take_prior(struct own *own, struct str *line, berth_error *e
 /* "slots SHARED COUNT COUNT ...", one count a class */
 static berth_status take_slots(struct own *own, struct str *line, berth_error *err)
 {
+    const struct routes *routes = own->text->routes;
     struct slot_counts *slots = &own->text->routes->slots;
+    uint64_t cells = (uint64_t)routes->layers * routes->experts; /* no engine has more slots than experts */
     uint64_t shared = 0;
     *slots = (struct slot_counts){0};
     if (!routes_number(line, &shared) || shared > 1) {
@@ -120,7 +122,7 @@ static berth_status take_slots(struct own *own, struct str *line, berth_error *e
     slots->shared = shared == 1;
     for (uint32_t c = 0; routes_skip(line, ' '); c++) {
         uint64_t count = 0;
-        if (c == SLOT_CLASSES_MAX || !routes_number(line, &count) || count >= UINT32_MAX) {
+        if (c == SLOT_CLASSES_MAX || !routes_number(line, &count) || count > cells) {
             return bad(own, err);
         }
         slots->count[c] = (uint32_t)count;

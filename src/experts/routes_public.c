@@ -136,7 +136,7 @@ static berth_status csv_row(struct csv *csv, struct str line, berth_error *err)
 static uint32_t experts_of(const struct routes_text *text, uint64_t said)
 {
     if (text->experts > 0 || said > 0) {
-        return text->experts > 0 ? text->experts : (uint32_t)said;
+        return text->experts > 0 ? text->experts : (uint32_t)(said > EXPERTS_MAX ? EXPERTS_MAX + 1 : said);
     }
     uint32_t experts = 1;
     while (experts <= text->largest) {

@@ -32,6 +32,7 @@ static berth_status carve(struct routes_text *text, uint64_t file_bytes, uint64_
     routes->ids = ARENA_NEW(&text->arena, uint16_t, ids);
     routes->events = ARENA_NEW(&text->arena, struct route_event, events);
     text->begin = arena_take(&text->arena, text_bytes, 1, OS_PAGE_BYTES);
+    text->text_cap = text_bytes;
     text->routes = routes;
     text->steps_cap = steps;
     text->ids_cap = ids;
@@ -172,6 +173,13 @@ static berth_status read_text(struct routes_text *text, const char *path, berth_
     text->line = 0;
     text->at = text->begin;
     text->end = text->begin + file.size_bytes;
+    if (file.size_bytes > text->text_cap) { /* a recording that is still being written */
+        os_file_close(&file);
+        error_set(err, BERTH_ERR_STATE, "the file grew while it was read: %llu bytes, %llu before",
+                  (unsigned long long)file.size_bytes, (unsigned long long)text->text_cap);
+        error_at_path(err, path);
+        return BERTH_ERR_STATE;
+    }
     berth_status status = os_file_read(&file, 0, file.size_bytes, text->begin, err);
     os_file_close(&file);
     return status;
@@ -237,7 +245,7 @@ berth_status routes_read(const char *const *paths, uint32_t paths_count, uint32_
         most = bytes > most ? bytes : most;
     }
     struct routes *routes = NULL;
-    berth_status status = carve(&text, all, most + 1, &routes, err);
+    berth_status status = carve(&text, all, most > 0 ? most : 1, &routes, err);
     for (uint32_t i = 0; i < paths_count && status == BERTH_OK; i++) {
         status = read_one(&text, paths[i], err);
     }

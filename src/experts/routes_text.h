@@ -14,6 +14,7 @@ struct routes_text {
     struct routes *routes;
     const char *path;
     char *begin;
+    uint64_t text_cap; /* room from begin */
     const char *at, *end;
     uint64_t line;
     uint64_t steps_cap, ids_cap, events_cap;
