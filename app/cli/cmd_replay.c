@@ -151,6 +151,33 @@ static void add_cycles(struct study *study, double cycles)
     }
 }
 
+/* By size, each once: the curves go from left to right. */
+static void sort_points(struct study *study)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < study->points_count; i++) {
+        struct point moved = study->points[i];
+        uint32_t at = kept;
+        bool again = false;
+        for (uint32_t k = 0; k < kept; k++) {
+            const struct point *other = &study->points[k];
+            again = again || (other->as_recorded == moved.as_recorded && other->slots == moved.slots &&
+                              other->bytes == moved.bytes);
+        }
+        if (again) {
+            continue;
+        }
+        for (; at > 0 && !study->points[at - 1].as_recorded && !moved.as_recorded &&
+               study->points[at - 1].slots > moved.slots;
+             at--) {
+            study->points[at] = study->points[at - 1];
+        }
+        study->points[at] = moved;
+        kept++;
+    }
+    study->points_count = kept;
+}
+
 static int choose_points(struct study *study)
 {
     static const double usual[] = {0.9, 1.25, 2, 3, 4};
@@ -183,6 +210,7 @@ static int choose_points(struct study *study)
         }
         add_cycles(study, 0.25 * study->info.experts / study->info.top_k); /* a quarter of all experts */
     }
+    sort_points(study);
     return EXIT_OK;
 }
 
