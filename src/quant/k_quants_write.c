@@ -41,6 +41,17 @@ static int nearest_int(float v, int low, int high)
     return (int)((v + 0x1.8p23f) - 0x1.8p23f);
 }
 
+/* The binary16 scale of a super-block. Small weights make it a subnormal of few bits, or zero: there it is rounded up,
+ * so that the integer scales, and not it, take up the difference. Rounded down, the largest runs would be cut. */
+static uint16_t super_half(float v)
+{
+    enum { FEW = 128 }; /* steps of 2^-24 */
+    uint16_t half = f16_from_f32(v);
+    float magnitude = v < 0 ? -v : v;
+    bool under = f32_from_f16(half & 0x7fffu) < magnitude;
+    return under && (half & 0x7fffu) < FEW ? (uint16_t)(half + 1) : half;
+}
+
 static int limit_int(int v, int low, int high)
 {
     return v < low ? low : v > high ? high : v;
@@ -116,8 +127,8 @@ static void refit_pair(const struct super_job *job, struct super *super)
     } else if (uu > 0) {
         d = (xu + dmin * uv) / uu;
     }
-    super->d = d > 0 ? f16_from_f32(d) : super->d;
-    super->dmin = dmin >= 0 ? f16_from_f32(dmin) : super->dmin;
+    super->d = d > 0 ? super_half(d) : super->d;
+    super->dmin = dmin >= 0 ? super_half(dmin) : super->dmin;
 }
 
 static void fit_pairs(const struct super_job *job, struct super *out)
@@ -130,8 +141,8 @@ static void fit_pairs(const struct super_job *job, struct super *out)
         step = line[run].step > step ? line[run].step : step;
         low = line[run].base < low ? line[run].base : low;
     }
-    struct super super = {.d = f16_from_f32(step / (float)job->scale_high),
-                          .dmin = f16_from_f32(-low / (float)job->scale_high)};
+    struct super super = {.d = super_half(step / (float)job->scale_high),
+                          .dmin = super_half(-low / (float)job->scale_high)};
     float d = f32_from_f16(super.d);
     float dmin = f32_from_f16(super.dmin);
     for (int run = 0; run < job->runs; run++) {
@@ -189,7 +200,7 @@ static void refit_scale(const struct super_job *job, struct super *super)
         uu += scale * scale * qq;
         xu += scale * xq;
     }
-    super->d = uu > 0 ? f16_from_f32(xu / uu) : super->d;
+    super->d = uu > 0 ? super_half(xu / uu) : super->d;
 }
 
 static void fit_scales(const struct super_job *job, struct super *out)
@@ -201,7 +212,7 @@ static void fit_scales(const struct super_job *job, struct super *out)
         float magnitude = step[run] < 0 ? -step[run] : step[run];
         largest = magnitude > (largest < 0 ? -largest : largest) ? step[run] : largest;
     }
-    struct super super = {.d = f16_from_f32(largest / (float)job->scale_low)};
+    struct super super = {.d = super_half(largest / (float)job->scale_low)};
     float d = f32_from_f16(super.d);
     for (int run = 0; run < job->runs; run++) {
         super.scale[run] = d != 0 ? nearest_int(step[run] / d, job->scale_low, job->scale_high) : 0;

@@ -43,10 +43,20 @@ static void pack_fifth_bits(const int8_t *quants, unsigned char *out)
     memcpy(out, &high, sizeof high);
 }
 
+/* 2^-24, the smallest binary16 number over zero. */
+#define SMALLEST 0x1p-24f
+
 /* Scale at p, quants relative to the lowest one. */
 static void step_block(const float *x, const struct grid *grid, unsigned char *p, int8_t *quants)
 {
-    struct line line = {store_half(search_step(x, ELEMS, grid), p), 0};
+    static const struct grid zeros = {.low = 0, .high = 0};
+    float step = search_step(x, ELEMS, grid);
+    struct line line = {store_half(step, p), 0};
+    if (line.step == 0 && step != 0) { /* less than binary16 holds: its smallest number, if that is nearer than zeros */
+        const struct line least = {step < 0 ? -SMALLEST : SMALLEST, 0};
+        bool nearer = search_error(x, ELEMS, least, grid) < search_error(x, ELEMS, line, &zeros);
+        line.step = store_half(nearer ? least.step : 0, p);
+    }
     search_quants(x, ELEMS, line, grid, quants);
     for (int i = 0; i < ELEMS && grid->levels == NULL; i++) {
         quants[i] = (int8_t)(quants[i] - grid->low);
@@ -58,6 +68,7 @@ static void line_block(const float *x, int high, unsigned char *p, int8_t *quant
 {
     const struct grid grid = {.low = 0, .high = high};
     struct line line = search_line(x, ELEMS, high, false);
+    line.step = line.step > 0 && line.step < SMALLEST ? SMALLEST : line.step; /* not all values at the base */
     line.step = store_half(line.step, p);
     line.base = store_half(line.base, p + 2);
     search_quants(x, ELEMS, line, &grid, quants);

@@ -186,6 +186,34 @@ static void write_values_at_the_ends_of_float32(void **state)
     }
 }
 
+/* Small weights, whose scales are subnormal binary16 numbers of few bits, or would be zero. */
+static void write_small_values(void **state)
+{
+    (void)state;
+    float in[VALUES];
+    float small[VALUES];
+    float out[VALUES];
+    const float zeros[VALUES] = {0};
+    read_golden("input", "f32", in);
+    for (size_t f = 0; f < FORMATS; f++) {
+        const enum dtype type = formats[f].type;
+        write_and_read(type, in, out, VALUES);
+        const double usual = sqrt(squared_error(in, out, VALUES) / squared_error(in, zeros, VALUES));
+        for (int power = 10; power <= 40; power++) {
+            for (size_t i = 0; i < VALUES; i++) {
+                small[i] = ldexpf(in[i], -power);
+            }
+            write_and_read(type, small, out, VALUES);
+            double error = sqrt(squared_error(small, out, VALUES) / squared_error(small, zeros, VALUES));
+            bool super = quant_row(type)->block_elems == 256;
+            double limit = super && power <= 15 ? 1.1 * usual : 1.05;
+            if (!(error <= limit)) {
+                fail_msg("%s, values times 2^-%d: relative error %g, usually %g", formats[f].file, power, error, usual);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +222,7 @@ int main(void)
         cmocka_unit_test(write_zeros_and_single_values),
         cmocka_unit_test(write_one_sided_and_constant_blocks),
         cmocka_unit_test(write_values_at_the_ends_of_float32),
+        cmocka_unit_test(write_small_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
