@@ -90,17 +90,22 @@ static bool module_number(struct str config, const char *module, const char *key
     return false;
 }
 
-static bool module_mode_is(struct str config, const char *module, const char *mode)
+/* What the scales of this module are: "mode" of the module, or of all of them. False: none that is known. */
+static bool module_kind(struct str config, const char *module, enum packed_kind *out)
 {
     static const char *const sections[] = {"quantization", "quantization_config"};
     struct json value;
+    *out = PACKED_AFFINE;
     for (int i = 0; i < 2; i++) {
         if (json_find(config, (const char *const[]){sections[i], module, "mode", NULL}, &value) ||
             json_find(config, (const char *const[]){sections[i], "mode", NULL}, &value)) {
-            return value.token.kind == JSON_STRING && json_token_is(&value.token, mode);
+            bool text = value.token.kind == JSON_STRING;
+            *out = text && json_token_is(&value.token, "mxfp4") ? PACKED_MXFP4 : PACKED_AFFINE;
+            return *out == PACKED_MXFP4 || value.token.kind == JSON_NULL ||
+                   (text && json_token_is(&value.token, "affine"));
         }
     }
-    return false;
+    return true;
 }
 
 static enum dtype affine_type(uint64_t bits)
@@ -164,7 +169,16 @@ static berth_status affine_shape(const struct applying *a, struct str module, st
                   STR_ARG(weight->name));
         return at_tensor(a, weight, BERTH_ERR_FORMAT);
     }
-    bool exponents = module_mode_is(config, text, "mxfp4");
+    enum packed_kind kind;
+    if (!module_kind(config, text, &kind)) {
+        error_set(
+            a->err, BERTH_ERR_UNSUPPORTED,
+            "tensor %.*s: config.json asks for a \"mode\" of quantization that is not known here, wanted affine or "
+            "mxfp4",
+            STR_ARG(weight->name));
+        return at_tensor(a, weight, BERTH_ERR_UNSUPPORTED);
+    }
+    bool exponents = kind == PACKED_MXFP4;
     enum dtype type = exponents && bits == 4 ? DTYPE_MXFP4_ROWS : affine_type(bits);
     bool group_fine = exponents ? group == 32 : group == 32 || group == 64 || group == 128;
     if (type == DTYPE_COUNT || !group_fine) {
@@ -184,8 +198,7 @@ static berth_status affine_shape(const struct applying *a, struct str module, st
     }
     *columns = stored_bits / bits;
     weight->dtype = type;
-    *format =
-        (struct packed){.kind = exponents ? PACKED_MXFP4 : PACKED_AFFINE, .group = (uint32_t)group, .tile_rows = 1};
+    *format = (struct packed){.kind = kind, .group = (uint32_t)group, .tile_rows = 1};
     return BERTH_OK;
 }
 
@@ -202,7 +215,11 @@ static berth_status tile_shape(const struct applying *a, const struct tensor *we
         }
         fine = fine && json_next(&value) == JSON_ARRAY_END;
     }
-    if (!fine || tile[0] == 0 || tile[1] == 0 || tile[0] > PACKED_GROUP_MAX || tile[1] > PACKED_GROUP_MAX ||
+    if (!fine) {
+        error_set(a->err, BERTH_ERR_UNSUPPORTED, "config.json: weight_block_size is not a list of two numbers");
+        return at_tensor(a, weight, BERTH_ERR_UNSUPPORTED);
+    }
+    if (tile[0] == 0 || tile[1] == 0 || tile[0] > PACKED_GROUP_MAX || tile[1] > PACKED_GROUP_MAX ||
         tile[1] % PACKED_GROUP_STEP != 0) {
         error_set(
             a->err, BERTH_ERR_UNSUPPORTED,
