@@ -95,7 +95,7 @@ static const struct arg_positional random_positionals[] = {{"OUT", AT(out_path),
 
 static const struct arg_spec convert_spec = {
     .verb = "convert",
-    .synopsis = "IN OUT --type TYPE [--split SIZE] [--align N] [--overwrite]",
+    .synopsis = "IN OUT --type TYPE [--tensor-type PART=TYPE,...] [--split SIZE] [--overwrite]",
     .summary = "Convert a checkpoint to GGUF.",
     .details =
         "IN is a GGUF file or a Hugging Face directory. Norms, biases and routers stay f32. The mixes (q4_k_m, ...)\n"

@@ -107,6 +107,9 @@ berth_status convert_general_meta(const struct convert_model *model, const char 
 
 static berth_status check_destination(const struct convert_output *output, uint32_t parts, berth_error *err)
 {
+    if (output->path[0] == '\0') {
+        return error_set(err, BERTH_ERR_ARGUMENT, "the output has no name");
+    }
     for (uint32_t part = 0; part < parts; part++) {
         char path[512];
         bool directory = false;
@@ -126,6 +129,38 @@ static berth_status check_destination(const struct convert_output *output, uint3
         }
     }
     return BERTH_OK;
+}
+
+/* ---- warnings ----------------------------------------------------------------------------------------- */
+
+static bool plan_has(const struct convert_plan *plan, struct str part)
+{
+    for (uint32_t i = 0; i < plan->count; i++) {
+        if (convert_override_fits(part, plan->tensors[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void warn(const struct convert_output *output)
+{
+    const struct convert_plan *plan = output->plan;
+    const struct log_sink *log = &output->config->log;
+    if (plan->fallbacks > 0) {
+        log_write(log, BERTH_LOG_WARN,
+                  "%u %s written in another format: no block of the wanted one divides the rows (%s%s)",
+                  plan->fallbacks, plan->fallbacks == 1 ? "matrix is" : "matrices are", plan->fallback_at,
+                  plan->fallbacks == 1 ? "" : ", ...");
+    }
+    const char *overrides = output->config->overrides;
+    struct str part;
+    while (convert_override_part(&overrides, &part)) {
+        if (!plan_has(plan, part)) {
+            log_write(log, BERTH_LOG_WARN, "no tensor of the result has \"%.*s\" in its name (its names are GGUF's)",
+                      STR_ARG(part));
+        }
+    }
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------ */
@@ -191,11 +226,7 @@ berth_status convert_write(const struct convert_output *output, berth_error *err
     }
     TRY(gguf_place(output->plan->tensors, output->plan->count, alignment, config->split_bytes, &parts, err));
     TRY(check_destination(output, parts, err));
-    if (output->plan->fallbacks > 0) {
-        log_write(&config->log, BERTH_LOG_WARN,
-                  "%u matrices are written in another format: their rows are no multiple of its block (%s)",
-                  output->plan->fallbacks, output->plan->fallback_at);
-    }
+    warn(output);
     struct arena work;
     struct stream_memory memory;
     arena_measure(&work);

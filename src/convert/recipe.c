@@ -276,6 +276,21 @@ berth_status convert_check_overrides(const char *overrides, berth_error *err)
     return BERTH_OK;
 }
 
+bool convert_override_part(const char **overrides, struct str *part)
+{
+    struct override item;
+    bool more = *overrides != NULL && next_override(overrides, &item);
+    if (more) {
+        *part = item.part;
+    }
+    return more;
+}
+
+bool convert_override_fits(struct str part, struct str name)
+{
+    return str_has(name, part);
+}
+
 static bool overridden(const char *overrides, struct str name, enum dtype *type)
 {
     struct override item;

@@ -36,6 +36,9 @@ struct recipe_model {
 /* Formats that the user gives to tensors by name, before any rule: "PART=TYPE,PART=TYPE". The first PART that occurs in
  * a tensor's name decides; TYPE is a format's name. Refuses a list that is malformed, or a format without a writer. */
 berth_status convert_check_overrides(const char *overrides, berth_error *err);
+/* The PART of the next item of a checked list, which moves on; false: the list is over. */
+bool convert_override_part(const char **overrides, struct str *part);
+bool convert_override_fits(struct str part, struct str name);
 
 /* Format for the matrix of this GGUF name with rows of k values. *fell_back: the block of the wanted format does not
  * divide the row, and another one was taken. overrides: NULL, or a list that was checked. */

@@ -367,10 +367,10 @@ static berth_status make_chunk(struct stream *s, const struct chunk *chunk, bert
     uint32_t grain = item->k >= grain_elems ? 1 : (uint32_t)(grain_elems / item->k);
     pool_for(s->memory->pool, (uint32_t)chunk->rows, grain, make_rows, &make);
     if (atomic_load(&make.bad)) {
-        error_set(err, BERTH_ERR_FORMAT,
-                  "a value of this tensor is not finite, or too large for %s (F16 numbers end at 65504); use BF16 or "
-                  "F32",
-                  quant_row(target->dtype)->name);
+        bool halves = quant_row(target->dtype)->halves > 0;
+        error_set(err, BERTH_ERR_FORMAT, "a value of this tensor is not finite%s%s%s",
+                  halves ? ", or too large for " : "", halves ? quant_row(target->dtype)->name : "",
+                  halves ? " (F16 numbers end at 65504); use BF16 or F32" : "");
         error_at_object(err, target->name.ptr, target->name.bytes);
         return BERTH_ERR_FORMAT;
     }

@@ -83,6 +83,9 @@ want_out 'blk.0.attn_q.weight         Q5_1'
 go convert "$model" "$work/x.gguf" --type q8_0 --tensor-type attn=q9
 want_code 2
 want_err 'q9 is no format that convert writes'
+go convert "$model" "$work/o.gguf" --type q8_0 --tensor-type ffn_dwon=f16,attn_q=f16 --overwrite --quiet
+want_code 0
+want_err 'no tensor of the result has "ffn_dwon" in its name'
 go convert --type list
 want_code 0
 want_out q4_k_m

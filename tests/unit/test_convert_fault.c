@@ -209,6 +209,7 @@ static void fault_bad_configs_are_refused(void **state)
     config.buffer_bytes = 256 * 1024 - 1;
     assert_int_equal(convert_run(help_golden("llama"), path, &config, false, &error), BERTH_ERR_ARGUMENT);
     config = plain();
+    assert_int_equal(convert_run(help_golden("llama"), "", &config, false, &error), BERTH_ERR_ARGUMENT);
     config.split_bytes = 100; /* a part a tensor is fine; the limit is on their number */
     assert_int_equal(convert_run(help_golden("mixtral"), path, &config, false, &error), BERTH_OK);
     help_clear();
