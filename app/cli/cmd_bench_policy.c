@@ -171,7 +171,7 @@ static int read_prompts(struct bench *bench)
 {
     const char *path = bench->options.prompts_file;
     char line[LINE_BYTES];
-    FILE *in = fopen(path, "r");
+    FILE *in = host_open_text(path);
     if (in == NULL) {
         return report_failure(spec.verb, "cannot read %s: %s", path, strerror(errno));
     }

@@ -327,7 +327,7 @@ static int read_pins(const char *verb, const char *option, char **text)
     if (option == NULL || strspn(option, "0123456789:,") == strlen(option)) {
         return EXIT_OK;
     }
-    FILE *in = fopen(option, "r");
+    FILE *in = host_open_text(option);
     if (in == NULL) {
         return report_failure(verb, "--pin %s: neither LAYER:EXPERT,... nor a file: %s", option, strerror(errno));
     }

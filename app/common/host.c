@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -84,6 +85,28 @@ void host_remove_file(const char *path)
     if (lstat(path, &info) == 0 && S_ISREG(info.st_mode)) {
         unlink(path);
     }
+}
+
+FILE *host_open_text(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    if (fd < 0) {
+        return NULL;
+    }
+    bool pipe = fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
+    for (struct pollfd wait = {.fd = fd, .events = POLLIN}; pipe && poll(&wait, 1, 100) <= 0;) {
+        if (host_interrupted()) {
+            close(fd);
+            errno = EINTR;
+            return NULL;
+        }
+    }
+    FILE *file = fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "r") : NULL;
+    if (file == NULL) {
+        close(fd);
+    }
+    return file;
 }
 
 bool host_file_in_use(const char *path)

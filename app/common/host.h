@@ -44,6 +44,8 @@ void host_drop_cache(const char *path);
 
 /* Removes a plain file; devices, pipes and links are left alone. */
 void host_remove_file(const char *path);
+/* Opens a file of the user's for reading. At a named pipe without a writer a signal ends the wait: NULL, EINTR. */
+FILE *host_open_text(const char *path);
 
 /* A plain file that this process has open, by whatever name: the model, or an output that was opened before. */
 bool host_file_in_use(const char *path);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/host.h"
 #include "common/report.h"
 
 static bool grow(void **memory, size_t *cap, size_t item_bytes)
@@ -165,7 +166,7 @@ int input_ids(const char *verb, const char *text, uint64_t most_bytes, struct id
 int input_ids_file(const char *verb, const char *path, uint64_t most_bytes, struct id_list *out)
 {
     *out = (struct id_list){0};
-    FILE *file = fopen(path, "r");
+    FILE *file = host_open_text(path);
     if (file == NULL) {
         return report_failure(verb, "%s: %s", path, strerror(errno));
     }
