@@ -200,6 +200,22 @@ static void skip_between(const char **at)
     }
 }
 
+static berth_status bad_pin(const struct residency *residency, const char *text, const char *row, berth_error *err)
+{
+    uint32_t line = 1;
+    for (const char *at = text; at < row; at++) {
+        line += *at == '\n' ? 1 : 0;
+    }
+    const struct catalog *catalog = residency->catalog;
+    int bytes = (int)strcspn(row, ", \t\r\n");
+    return error_set(
+        err, BERTH_ERR_ARGUMENT,
+        "pins, line %u: got \"%.*s\", wanted LAYER:EXPERT of layers with experts (%lld to %lld), experts 0 "
+        "to %u",
+        line, bytes < 80 ? bytes : 80, row, (long long)residency->layers[0],
+        (long long)residency->layers[catalog->layers - 1], catalog->experts - 1);
+}
+
 /* "LAYER:EXPERT,..." in any order: one pass a layer. */
 static berth_status user_pins(struct residency *residency, const char *text, berth_error *err)
 {
@@ -216,9 +232,7 @@ static berth_status user_pins(struct residency *residency, const char *text, ber
             good = good && number(&at, &expert) && (*at == '\0' || strchr(", \t\r\n#", *at) != NULL);
             if (!good || expert >= catalog->experts ||
                 find_layer(residency, (int64_t)number_of_layer) == catalog->layers) {
-                return error_set(err, BERTH_ERR_ARGUMENT,
-                                 "pins: wanted LAYER:EXPERT,... of the model's layers with experts; at \"%.*s\"",
-                                 (int)strcspn(row, ", \t\r\n"), row);
+                return bad_pin(residency, text, row, err);
             }
             bool again = false;
             for (uint32_t i = 0; i < count; i++) {
