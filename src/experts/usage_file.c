@@ -13,6 +13,9 @@
 
 enum { LOCK_WAIT_MS = 20000 };
 
+/* A million experts with their counts have 30 MB. */
+static const uint64_t file_bytes_most = 64ull << 20;
+
 uint32_t usage_engine_id(const char *name)
 {
     uint32_t hash = 2166136261u;
@@ -58,6 +61,11 @@ static berth_status feed_file(struct usage_reader *reader, const char *path, cha
     struct os_file file;
     TRY(os_file_open(&file, path, false, NULL, err));
     berth_status status = BERTH_OK;
+    if (file.size_bytes > file_bytes_most) {
+        status = error_set(err, BERTH_ERR_LIMIT, "no usage ledger: %llu bytes, wanted %llu or less",
+                           (unsigned long long)file.size_bytes, (unsigned long long)file_bytes_most);
+        error_at_path(err, path);
+    }
     for (uint64_t at = 0; at < file.size_bytes && status == BERTH_OK; at += USAGE_BUFFER_BYTES) {
         uint64_t left = file.size_bytes - at;
         uint64_t bytes = left < USAGE_BUFFER_BYTES ? left : (uint64_t)USAGE_BUFFER_BYTES;
@@ -158,9 +166,15 @@ berth_status usage_load(struct usage *usage, enum usage_load_result *result, ber
     berth_error why = {.status = BERTH_OK};
     bool tolerant = usage->mode == USAGE_TOLERANT;
     *result = USAGE_ABSENT;
-    TRY(os_store_resolve(usage->path, real, sizeof real, err));
+    berth_status status = os_store_resolve(usage->path, real, sizeof real, tolerant ? &why : err);
+    if (status != BERTH_OK && tolerant) { /* a circle of links: as any other file that cannot be read */
+        set_refusal(usage, usage->path, why.message);
+        *result = USAGE_REFUSED;
+        return BERTH_OK;
+    }
+    TRY(status);
     usage->on_fallback = tolerant && usage->fallback_path[0] != '\0' && !os_store_can_write(real);
-    berth_status status = BERTH_ERR_NOT_FOUND;
+    status = BERTH_ERR_NOT_FOUND;
     const char *path = usage->fallback_path;
     if (usage->on_fallback) {
         status = read_file(usage, path, usage->counts, true, &why);

@@ -339,6 +339,31 @@ static void links(void **state)
     unlink(path);
     assert_int_equal(symlink(path, path), 0); /* a circle */
     assert_int_equal(usage_flush(usage, NULL), BERTH_ERR_IO);
+    usage = make(&config, USAGE_REFUSED); /* told, and no reason to stop */
+    assert_non_null(strstr(warning, "symbolic link"));
+    use(usage, 0, 1, 1);
+    assert_int_equal(usage_flush(usage, NULL), BERTH_ERR_STATE);
+}
+
+static void files_too_large_are_not_read(void **state)
+{
+    (void)state;
+    struct usage_config config = base_config();
+    put_text("3 1 4\n");
+    assert_int_equal(truncate(path, (64 << 20) + 1), 0);
+    struct usage *usage = make(&config, USAGE_REFUSED);
+    assert_non_null(strstr(warning, "67108865 bytes, wanted 67108864"));
+    use(usage, 0, 1, 1);
+    assert_int_equal(usage_flush(usage, NULL), BERTH_ERR_STATE);
+}
+
+static void nothing_told_moves_the_cursor(void **state)
+{
+    (void)state;
+    struct usage_config config = base_config();
+    put_text("3 \033[31mred\007\xff 3\n3 1 2\n");
+    (void)make(&config, USAGE_DAMAGED);
+    assert_non_null(strstr(warning, "line 1: invalid expert ?[31mred??;"));
 }
 
 static void stale_temporaries(void **state)
@@ -658,6 +683,8 @@ int main(void)
         cmocka_unit_test_teardown(shapes, clean),
         cmocka_unit_test_teardown(links, clean),
         cmocka_unit_test_teardown(stale_temporaries, clean),
+        cmocka_unit_test_teardown(files_too_large_are_not_read, clean),
+        cmocka_unit_test_teardown(nothing_told_moves_the_cursor, clean),
         cmocka_unit_test_teardown(file_size_limit, clean),
         cmocka_unit_test_teardown(disk_full, clean),
         cmocka_unit_test_teardown(fallback, clean),
