@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * berth replay: what recorded routing would have hit, by policy and cache size. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "cli/verbs.h"
+#include "common/host.h"
 #include "common/json_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
@@ -390,7 +392,7 @@ static int write_svg(const struct study *study)
     }
     FILE *out = fopen(study->options->svg, "w");
     if (out == NULL) {
-        return report_failure("replay", "cannot write %s", study->options->svg);
+        return report_failure("replay", "cannot write %s: %s", study->options->svg, strerror(errno));
     }
     double plot_w = WIDTH - LEFT - RIGHT;
     double plot_h = HEIGHT - TOP - BOTTOM;
@@ -423,7 +425,11 @@ static int write_svg(const struct study *study)
             LEFT + plot_w / 2, HEIGHT - 14, most, (uint64_t)study->info.layers * study->info.experts);
     fprintf(out, "</svg>\n");
     bool lost = ferror(out) != 0;
-    return fclose(out) != 0 || lost ? report_failure("replay", "cannot write %s", study->options->svg) : EXIT_OK;
+    if (fclose(out) != 0 || lost) {
+        host_remove_file(study->options->svg);
+        return report_failure("replay", "cannot write %s", study->options->svg);
+    }
+    return EXIT_OK;
 }
 
 static int replay_and_print(struct study *study, struct replay_options *options)

@@ -184,7 +184,11 @@ static int write_svg(struct map *map, const char *path)
     svg_cells(map, out, SIZE, LEFT, TOP);
     fprintf(out, "</svg>\n");
     bool lost = ferror(out) != 0;
-    return fclose(out) != 0 || lost ? report_failure(spec.verb, "cannot write %s", path) : EXIT_OK;
+    if (fclose(out) != 0 || lost) {
+        host_remove_file(path);
+        return report_failure(spec.verb, "cannot write %s", path);
+    }
+    return EXIT_OK;
 }
 
 static int run(int argc, char **argv)

@@ -192,11 +192,11 @@ want_code 1
 want_err 'neither LAYER:EXPERT,... nor a file'
 go run "$model" --pin 9:1 -n 1 -p a
 want_code 2
-want_err 'at "9:1"'
+want_err 'got "9:1"'
 printf '0:1 0:2x\n' >"$work/bad"
 go run "$model" --pin "$work/bad" -n 1 -p a
 want_code 2
-want_err 'at "0:2x"'
+want_err 'got "0:2x"'
 
 # Runs keep a ledger unless told otherwise: for one run, or for all in the environment.
 mkdir "$work/own"
@@ -244,4 +244,34 @@ want_code 2
 go usage shw
 want_code 2
 want_err "did you mean 'show'?"
+# Pins: the place of a mistake; all experts of all layers leave what a token needs; a pipe nobody writes to is given up.
+printf '0:1\n# and\n0:64\n' >"$work/pins"
+go run "$model" -p a -n 2 -q --ledger off --pin "$work/pins"
+want_code 2
+want_err 'line 3: got "0:64", wanted LAYER:EXPERT of layers with experts (0 to 7), experts 0 to 63'
+for layer in 0 1 2 3 4 5 6 7; do
+    seq -f "$layer:%.0f" 0 63
+done >"$work/pins"
+go run "$model" -p Once -n 8 -q --ledger off --budget 30MiB
+cp "$work/out" "$work/unpinned"
+go run "$model" -p Once -n 8 -q --ledger off --budget 30MiB --pin "$work/pins" --record-routes "$work/routes"
+want_code 0
+checks=$((checks + 1))
+cmp -s "$work/out" "$work/unpinned" || fail 'pins changed the text'
+mkfifo "$work/pipe"
+said='run --pin PIPE, ended by a signal'
+timeout -k 20 1 "$berth" run "$model" -p a -n 2 --ledger off --pin "$work/pipe" >"$work/out" 2>"$work/err"
+code=$?
+want_code 124
+
+# The replay of that recording gives the engine's own counts; sizes ascend and come once.
+go replay "$work/routes" --policy lru --policy next-use --json
+want_code 0
+hits=$(value recorded.decode_hits)
+want_value sizes.0.policies.1.decode_hits "$hits"
+want_value sizes.0.size 'as recorded'
+go replay "$work/routes" --policy lru --csv
+checks=$((checks + 1))
+tail -n +3 "$work/out" | cut -d, -f2 | sort -nc -u || fail 'sizes do not ascend'
+
 finish
