@@ -4,6 +4,7 @@
 
 #include "family/family.h"
 #include "family/hparams.h"
+#include "model/layouts.h"
 
 extern const struct family family_llama, family_mixtral, family_qwen3, family_qwen3_moe, family_qwen2_moe, family_olmoe;
 
@@ -129,8 +130,11 @@ static berth_status check_shape(const struct tensor *tensor, const uint64_t *wan
         want_at += (size_t)snprintf(want_text + want_at, sizeof want_text - want_at, "%s%llu", i > 0 ? ", " : "",
                                     (unsigned long long)want[i]);
     }
-    error_set(err, BERTH_ERR_FORMAT, "tensor %.*s has shape [%s], the model's metadata asks for [%s]",
-              STR_ARG(tensor->name), got_text, want_text);
+    /* words of packed quants, taken for values */
+    const char *missing = tensor->dtype == DTYPE_U32 ? layouts_companion(tensor->dtype) : NULL;
+    error_set(err, BERTH_ERR_FORMAT, "tensor %.*s has shape [%s], the model's metadata asks for [%s]%s%s",
+              STR_ARG(tensor->name), got_text, want_text,
+              missing == NULL ? "" : "; it is packed, and its scales are missing: ", missing == NULL ? "" : missing);
     error_at_path(err, checkpoint->files[tensor->file].path);
     error_at_object(err, tensor->name.ptr, tensor->name.bytes);
     return err == NULL ? BERTH_ERR_FORMAT : err->status;

@@ -318,13 +318,40 @@ static void layouts_scales_that_are_not_finite(void **state)
     }
 }
 
+/* Words of packed quants that have lost their scales are not just a wrong shape. */
+static void layouts_scales_that_are_missing(void **state)
+{
+    (void)state;
+    size_t size;
+    unsigned char *file = help_read_file(GOLDEN_DIR "/packed/qwen3-moe-mlx4/config.json", &size);
+    mkdir(help_path("m"), 0700);
+    help_write_file(help_path("m/config.json"), file, size);
+    free(file);
+    file = help_read_file(GOLDEN_DIR "/packed/qwen3-moe-mlx4/model.safetensors", &size);
+    static const char name[] = "layers.1.self_attn.q_proj.scales";
+    size_t at = 0;
+    while (at + sizeof name < size && memcmp(file + at, name, sizeof name - 1) != 0) {
+        at++;
+    }
+    assert_true(at + sizeof name < size);
+    file[at + sizeof name - 2] = 'z';
+    help_write_file(help_path("m/model.safetensors"), file, size);
+    free(file);
+    struct convert_config config = {.type = DTYPE_F32};
+    berth_error error;
+    assert_int_equal(convert_run(help_path("m"), help_path("o.gguf"), &config, false, &error), BERTH_ERR_FORMAT);
+    assert_non_null(strstr(error.message, "its scales are missing: .scales"));
+    assert_string_equal(error.object, "model.layers.1.self_attn.q_proj.weight");
+    unlink(help_path("m/config.json"));
+    unlink(help_path("m/model.safetensors"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts_values_equal_numpy),
-        cmocka_unit_test(layouts_special_codes),
-        cmocka_unit_test(layouts_damaged_files_are_refused),
-        cmocka_unit_test(layouts_scales_that_are_not_finite),
+        cmocka_unit_test(layouts_values_equal_numpy),        cmocka_unit_test(layouts_special_codes),
+        cmocka_unit_test(layouts_damaged_files_are_refused), cmocka_unit_test(layouts_scales_that_are_not_finite),
+        cmocka_unit_test(layouts_scales_that_are_missing),
     };
     return cmocka_run_group_tests(tests, help_setup, help_teardown);
 }
