@@ -74,7 +74,7 @@ static void hit_rates_follow_the_skew(void **state)
     assert_true(fabs(berth_speed_hit_of(0.3, 1).rate - 0.3) < 1e-12); /* uniform routing */
     assert_true(berth_speed_hit_of(0, 0).rate == 0 && berth_speed_hit_of(1, 0).rate == 1);
     assert_true(berth_speed_hit_of(1, 0).low == 1 && berth_speed_hit_of(7, 0.5).rate == 1);
-    assert_true(berth_speed_hit_of(NAN, 0).rate == 0);
+    assert_true(berth_speed_hit_of((double)NAN, 0).rate == 0);
     assert_true(berth_speed_skew(0, 0.5) == 0 && berth_speed_skew(1, 0.5) == 0 && berth_speed_skew(0.5, 1) == 0);
 }
 
@@ -148,7 +148,7 @@ static void what_is_unknown_stays_unknown(void **state)
     assert_int_equal(berth_speed_decode(&work, &machine, 0, NULL, &speed, NULL), BERTH_OK);
     assert_true(speed.tokens_per_s == 0);
     berth_error err;
-    work.trunk_bytes = NAN;
+    work.trunk_bytes = (double)NAN;
     assert_int_equal(berth_speed_decode(&work, &machine, 0, NULL, &speed, &err), BERTH_ERR_ARGUMENT);
     work = some_work();
     work.expert_bytes = -1;
@@ -157,7 +157,7 @@ static void what_is_unknown_stays_unknown(void **state)
     machine.efficiency = 0;
     assert_int_equal(berth_speed_decode(&work, &machine, 0, NULL, &speed, &err), BERTH_ERR_ARGUMENT);
     machine = some_machine();
-    assert_int_equal(berth_speed_decode(&work, &machine, INFINITY, NULL, &speed, &err), BERTH_ERR_ARGUMENT);
+    assert_int_equal(berth_speed_decode(&work, &machine, (double)INFINITY, NULL, &speed, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(berth_speed_prefill(&work, &machine, 0, 64, 1, &speed, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(berth_speed_prefill(&work, &machine, 1, 64, 2, &speed, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(berth_speed_decode(NULL, &machine, 0, NULL, &speed, &err), BERTH_ERR_ARGUMENT);
