@@ -467,6 +467,8 @@ static void print_text(const struct bench *bench, uint32_t best)
     const char *name = bench->policies[best].name;
     if (bench->policies_count == 1) {
         printf("nothing to compare with\n");
+    } else if (bench->rounds_done < 2) {
+        printf("recommended: --policy %s, which reads the least; one round does not tell speeds from noise\n", name);
     } else if (near_count(bench) == 1) {
         printf("recommended: --policy %s, faster than the others beyond noise\n", name);
     } else {
