@@ -79,10 +79,11 @@ struct fit {
 };
 
 /* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
-static int plan_with(const struct model_options *options, berth_plan *plan)
+static int plan_with(const struct model_options *options, const tool_summary *model, berth_plan *plan)
 {
     berth_model_config config;
-    struct engine_needs needs = {0};
+    const tool_shape shape = {.vocab = model->vocab, .ctx_max_tokens = model->ctx_max_tokens};
+    struct engine_needs needs = {.shape = &shape};
     int code = engine_config("fit", options, &needs, &config);
     if (code != EXIT_OK) {
         return code;
@@ -104,7 +105,7 @@ static int settle_ctx_max(struct fit *fit)
     for (int round = 0; round < ROUNDS && fit->plan.ctx_max_tokens > fit->plan.ctx_tokens; round++) {
         berth_plan larger;
         options.ctx_tokens = fit->plan.ctx_max_tokens;
-        int code = plan_with(&options, &larger);
+        int code = plan_with(&options, &fit->model, &larger);
         if (code != EXIT_OK || larger.fits) {
             return code;
         }
@@ -117,7 +118,7 @@ static int settle_ctx_max(struct fit *fit)
 static int advise(struct fit *fit, const struct model_options *changed, const char *option)
 {
     berth_plan plan;
-    int code = plan_with(changed, &plan);
+    int code = plan_with(changed, &fit->model, &plan);
     if (code == EXIT_OK && plan.hard_floor_bytes < fit->plan.hard_floor_bytes && fit->advice_count < ADVICE_MAX) {
         struct advice *advice = &fit->advice[fit->advice_count++];
         snprintf(advice->option, sizeof advice->option, "%s", option);
@@ -411,11 +412,11 @@ static int run(int argc, char **argv)
     code = fit_target_read(&options.mlx, options.disk, &fit.target, &options.model.budget_bytes);
     if (code == EXIT_OK && options.mlx.matrix) {
         options.model.budget_bytes = (uint64_t)1 << 50;
-        code = plan_with(&options.model, &fit.plan);
+        code = plan_with(&options.model, &fit.model, &fit.plan);
         return code == EXIT_OK ? fit_speed_matrix(&options.mlx, options.disk, &fit.model, &fit.plan) : code;
     }
     if (code == EXIT_OK) {
-        code = plan_with(&options.model, &fit.plan);
+        code = plan_with(&options.model, &fit.model, &fit.plan);
     }
     if (code == EXIT_OK && fit.target.other) {
         snprintf(fit.plan.binding, sizeof fit.plan.binding, "memory of %s", fit.target.machine.machine.name);

@@ -185,7 +185,12 @@ int engine_config(const char *verb, const struct model_options *options, const s
     *config = BERTH_MODEL_CONFIG_INIT;
     tool_shape shape;
     berth_error err;
-    berth_status status = tool_read_shape(options->path, &shape, &err);
+    berth_status status = BERTH_OK;
+    if (needs->shape != NULL) {
+        shape = *needs->shape;
+    } else {
+        status = tool_read_shape(options->path, &shape, &err);
+    }
     if (needs->text_only && (status == BERTH_ERR_FORMAT || status == BERTH_ERR_UNSUPPORTED)) {
         shape = (tool_shape){.ctx_max_tokens = CTX_DEFAULT}; /* a vocabulary without weights, or of another family */
         status = BERTH_OK;

@@ -41,10 +41,11 @@ enum { WARM_REQUEST_MS = 500, WARM_IDLE_MS = 2000 };
 
 /* What the verb needs besides the options. */
 struct engine_needs {
-    uint32_t ctx_tokens;  /* context known to be needed; used when --ctx is absent and the default is smaller */
-    uint64_t text_bytes;  /* longest text to tokenise; 0: the default */
-    uint64_t extra_bytes; /* buffers of the verb beyond the common share */
-    bool text_only;       /* tokenizer only */
+    uint32_t ctx_tokens;     /* context known to be needed; used when --ctx is absent and the default is smaller */
+    uint64_t text_bytes;     /* longest text to tokenise; 0: the default */
+    uint64_t extra_bytes;    /* buffers of the verb beyond the common share */
+    const tool_shape *shape; /* of the model, when it has been read already */
+    bool text_only;          /* tokenizer only */
     bool no_session;
     bool observe;     /* by default the ledger is read only: what is evaluated is not use */
     uint32_t warm_ms; /* most time for the warm start; 0: WARM_REQUEST_MS, for a request that waits */

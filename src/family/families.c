@@ -68,7 +68,16 @@ static const char *render(const char *pattern, uint32_t layer, uint32_t expert, 
     uint32_t used = 0;
     for (const char *p = pattern; *p != '\0' && at + 12 < cap; p++) {
         if (p[0] == '%' && p[1] == 'u' && used < 2) {
-            at += (size_t)snprintf(buffer + at, cap - at, "%lu", (unsigned long)numbers[used++]);
+            char digits[10];
+            size_t count = 0;
+            uint32_t rest = numbers[used++];
+            do {
+                digits[count++] = (char)('0' + rest % 10);
+                rest /= 10;
+            } while (rest > 0);
+            while (count > 0) {
+                buffer[at++] = digits[--count];
+            }
             p++;
         } else {
             buffer[at++] = *p;
@@ -159,14 +168,14 @@ berth_status family_tensor(const struct family *family, const struct checkpoint 
     }
     char buffer[TENSOR_NAME_MAX];
     char pattern[TENSOR_NAME_MAX];
-    const char *name = checkpoint->format == CHECKPOINT_GGUF
-                           ? NULL
-                           : render(stacked_pattern(row, pattern), layer, expert, buffer, sizeof buffer);
+    const char *name = render(pattern_of(row, checkpoint->format), layer, expert, buffer, sizeof buffer);
     const struct tensor *tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
-    bool stacked = tensor != NULL || (role_is_expert(role) && checkpoint->format == CHECKPOINT_GGUF);
-    if (tensor == NULL) {
-        name = render(pattern_of(row, checkpoint->format), layer, expert, buffer, sizeof buffer);
-        tensor = name == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(name));
+    bool stacked = role_is_expert(role) && checkpoint->format == CHECKPOINT_GGUF;
+    if (tensor == NULL && checkpoint->format != CHECKPOINT_GGUF) {
+        char other[TENSOR_NAME_MAX];
+        const char *text = render(stacked_pattern(row, pattern), layer, expert, other, sizeof other);
+        tensor = text == NULL ? NULL : tensor_find(&checkpoint->tensors, str_from(text));
+        stacked = tensor != NULL;
     }
     if (tensor == NULL) {
         if (name == NULL || (row->flags & TENSOR_OPTIONAL) != 0) {

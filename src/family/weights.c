@@ -2,18 +2,52 @@
  * What a tensor is for, by its name: the spellings of GGUF, of Hugging Face checkpoints and of MLX's. */
 #include "family/shape.h"
 
-static bool contains(struct str text, const char *part)
+/* A name and which pairs of neighbouring bytes it has (some pairs share a bit): of the dozens of parts that are looked
+ * for, nearly all are ruled out by their first pair. Checkpoints have tens of thousands of names. */
+struct text {
+    struct str str;
+    uint64_t pairs[16];
+};
+
+static uint32_t pair_of(const char *at)
 {
-    size_t bytes = strlen(part);
-    for (size_t i = 0; i + bytes <= text.bytes; i++) {
-        if (text.ptr[i] == part[0] && memcmp(text.ptr + i, part, bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return ((uint32_t)(unsigned char)at[0] * 37 + (unsigned char)at[1]) % 1024;
 }
 
-static bool contains_any(struct str text, const char *const *parts, size_t count)
+static struct text text_of(struct str name)
+{
+    struct text text = {.str = name, .pairs = {0}};
+    for (size_t i = 0; i + 1 < name.bytes; i++) {
+        uint32_t pair = pair_of(name.ptr + i);
+        text.pairs[pair / 64] |= (uint64_t)1 << pair % 64;
+    }
+    return text;
+}
+
+/* The first place of the part (of two bytes or more); NULL: none. */
+static const char *find(const struct text *text, const char *part)
+{
+    size_t bytes = 0;
+    for (; part[bytes] != '\0'; bytes++) {
+        uint32_t pair = part[bytes + 1] != '\0' ? pair_of(part + bytes) : pair_of(part);
+        if ((text->pairs[pair / 64] >> pair % 64 & 1) == 0) {
+            return NULL;
+        }
+    }
+    for (size_t i = 0; i + bytes <= text->str.bytes; i++) {
+        if (text->str.ptr[i] == part[0] && memcmp(text->str.ptr + i, part, bytes) == 0) {
+            return text->str.ptr + i;
+        }
+    }
+    return NULL;
+}
+
+static bool contains(const struct text *text, const char *part)
+{
+    return find(text, part) != NULL;
+}
+
+static bool contains_any(const struct text *text, const char *const *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (contains(text, parts[i])) {
@@ -24,25 +58,22 @@ static bool contains_any(struct str text, const char *const *parts, size_t count
 }
 #define ANY(text, list) contains_any((text), (list), sizeof(list) / sizeof(list)[0])
 
-/* The block number after `prefix`, wherever it stands; UINT32_MAX: none. */
-static uint32_t block_after(struct str name, const char *prefix)
+/* The block number after the first `prefix`, wherever it stands; UINT32_MAX: none. */
+static uint32_t block_after(const struct text *text, const char *prefix)
 {
-    size_t bytes = strlen(prefix);
-    for (size_t i = 0; i + bytes < name.bytes; i++) {
-        if (memcmp(name.ptr + i, prefix, bytes) == 0) {
-            uint32_t block = 0;
-            size_t at = i + bytes;
-            for (; at < name.bytes && name.ptr[at] >= '0' && name.ptr[at] <= '9' && block < 1 << 20; at++) {
-                block = block * 10 + (uint32_t)(name.ptr[at] - '0');
-            }
-            return at > i + bytes ? block : UINT32_MAX;
-        }
+    const char *found = find(text, prefix);
+    const char *end = text->str.ptr + text->str.bytes;
+    const char *from = found == NULL ? end : found + strlen(prefix);
+    uint32_t block = 0;
+    const char *at = from;
+    for (; at < end && *at >= '0' && *at <= '9' && block < 1 << 20; at++) {
+        block = block * 10 + (uint32_t)(*at - '0');
     }
-    return UINT32_MAX;
+    return at > from ? block : UINT32_MAX;
 }
 
 /* ".ffn_gate.3.weight": one matrix an expert, as the first mixture GGUF files had it. */
-static bool is_split_expert(struct str name)
+static bool is_split_expert(const struct text *name)
 {
     static const char *const parts[] = {".ffn_gate.", ".ffn_up.", ".ffn_down."};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -53,20 +84,21 @@ static bool is_split_expert(struct str name)
     return false;
 }
 
-static bool is_expert(struct str name)
+static bool is_expert(const struct text *name)
 {
     static const char *const routed[] = {".experts.", ".switch_mlp.", "exps."};
     static const char *const fused[] = {"block_sparse_moe.input_linear", "block_sparse_moe.output_linear",
                                         "ffn.experts.mlp"};
     static const char *const beside[] = {"shared_expert", "_bias", ".bias", "exps.scale", "input_scale"};
-    bool is_scale = str_ends(name, STR(".scales")) || str_ends(name, STR(".biases")); /* MLX: part of the matrix */
+    bool is_scale =
+        str_ends(name->str, STR(".scales")) || str_ends(name->str, STR(".biases")); /* MLX: part of the matrix */
     if (ANY(name, fused) || is_split_expert(name)) {
         return true;
     }
     return ANY(name, routed) && (is_scale || !ANY(name, beside));
 }
 
-static bool is_lookup(struct str name)
+static bool is_lookup(const struct text *name)
 {
     static const char *const tables[] = {"token_embd.",          "embed_tokens.", "embed_tokens_per_layer",
                                          "per_layer_token_embd", "ngram",         "engram",
@@ -75,23 +107,25 @@ static bool is_lookup(struct str name)
     return ANY(name, tables) && !ANY(name, beside);
 }
 
-static bool is_not_loaded(struct str name, uint32_t layers)
+static bool is_not_loaded(const struct text *name, uint32_t layers)
 {
     static const char *const towers[] = {"vision_tower",          "vision_model", "visual.",
                                          "multi_modal_projector", "mm_projector", "audio_tower",
                                          "embed_vision.",         "embed_audio.", "rotary_emb.inv_freq"};
     uint32_t block = block_after(name, "blk.");
     block = block == UINT32_MAX ? block_after(name, "layers.") : block;
-    return ANY(name, towers) || str_starts(name, STR("mtp.")) || contains(name, ".mtp.") ||
-           str_starts(name, STR("v.")) || str_starts(name, STR("mm.")) || (block != UINT32_MAX && block >= layers);
+    return ANY(name, towers) || str_starts(name->str, STR("mtp.")) || contains(name, ".mtp.") ||
+           str_starts(name->str, STR("v.")) || str_starts(name->str, STR("mm.")) ||
+           (block != UINT32_MAX && block >= layers);
 }
 
 enum weight_class weight_class_of(struct str name, uint32_t layers)
 {
-    return is_not_loaded(name, layers) ? WEIGHT_NOT_LOADED
-           : is_expert(name)           ? WEIGHT_EXPERT
-           : is_lookup(name)           ? WEIGHT_LOOKUP
-                                       : WEIGHT_RESIDENT;
+    const struct text text = text_of(name);
+    return is_not_loaded(&text, layers) ? WEIGHT_NOT_LOADED
+           : is_expert(&text)           ? WEIGHT_EXPERT
+           : is_lookup(&text)           ? WEIGHT_LOOKUP
+                                        : WEIGHT_RESIDENT;
 }
 
 const char *weight_class_name(enum weight_class class)

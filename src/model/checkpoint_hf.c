@@ -184,7 +184,7 @@ berth_status checkpoint_index_names(struct opening *o, const char *directory, co
 
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
-enum { FIRST_READ_BYTES = 64 << 10 }; /* most shards' headers are shorter */
+enum { FIRST_READ_BYTES = 256 << 10 }; /* most shards' headers are shorter, also those of a thousand tensors */
 
 /* Opens every file of the set, in order of name, and reads all headers before the first is parsed: the tensors of all
  * files make one array. */

@@ -353,6 +353,6 @@ berth_status layouts_apply(struct checkpoint *checkpoint, struct arena *scratch,
             a.items[kept++] = a.items[i];
         }
     }
-    checkpoint->tensors = (struct tensor_dir){a.items, kept};
-    return BERTH_OK;
+    checkpoint->tensors = (struct tensor_dir){.items = a.items, .count = kept};
+    return tensor_dir_index(&checkpoint->tensors, scratch, err);
 }

@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "base/sort.h"
 
+enum { TABLE_MIN = 1024 };
+
 static int name_compare(struct str a, struct str b)
 {
     size_t common = a.bytes < b.bytes ? a.bytes : b.bytes;
@@ -14,8 +16,50 @@ static int name_compare(struct str a, struct str b)
     return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
+berth_status tensor_dir_index(struct tensor_dir *dir, struct arena *arena, berth_error *err)
+{
+    dir->table = NULL;
+    if (dir->count < TABLE_MIN) {
+        return BERTH_OK;
+    }
+    uint32_t cells = 1;
+    while (cells < 2 * dir->count) {
+        cells *= 2;
+    }
+    uint32_t *table = ARENA_NEW(arena, uint32_t, cells);
+    TRY(arena_check(arena, "the tensor directory", err));
+    memset(table, 0, cells * sizeof *table);
+    for (uint32_t i = 0; i < dir->count; i++) {
+        uint64_t at = hash_bytes(HASH_SEED, dir->items[i].name.ptr, dir->items[i].name.bytes);
+        while (table[at & (cells - 1)] != 0) {
+            at++;
+        }
+        table[at & (cells - 1)] = i + 1;
+    }
+    dir->table = table;
+    dir->table_mask = cells - 1;
+    return BERTH_OK;
+}
+
+static const struct tensor *look_up(const struct tensor_dir *dir, struct str name)
+{
+    uint64_t at = hash_bytes(HASH_SEED, name.ptr, name.bytes);
+    for (;; at++) { /* the table is never more than half full */
+        uint32_t cell = dir->table[at & dir->table_mask];
+        if (cell == 0) {
+            return NULL;
+        }
+        if (str_equal(dir->items[cell - 1].name, name)) {
+            return &dir->items[cell - 1];
+        }
+    }
+}
+
 const struct tensor *tensor_find(const struct tensor_dir *dir, struct str name)
 {
+    if (dir->table != NULL) {
+        return look_up(dir, name);
+    }
     uint32_t low = 0;
     uint32_t high = dir->count;
     while (low < high) {
@@ -229,6 +273,6 @@ berth_status tensor_dir_build(struct tensor_dir *out, struct tensor *items, uint
     }
     arena_rewind(scratch, mark);
     TRY(status);
-    *out = (struct tensor_dir){items, count};
-    return BERTH_OK;
+    *out = (struct tensor_dir){.items = items, .count = count};
+    return tensor_dir_index(out, scratch, err);
 }
