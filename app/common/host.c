@@ -404,7 +404,7 @@ bool host_make_directory(const char *path)
 
 bool host_make_private_file(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0600); /* a pipe must not make it wait */
     if (fd < 0) {
         return false;
     }

@@ -69,8 +69,25 @@ static char **read_names(const char *folder, size_t *count)
     return names;
 }
 
-void host_walk(const char *folder, uint32_t depth, host_entry_fn *fn, void *user)
+/* The folders that a walk is in. */
+struct inside {
+    const struct inside *up;
+    dev_t device;
+    ino_t inode;
+};
+
+static void walk(const char *folder, const struct inside *up, uint32_t depth, host_entry_fn *fn, void *user)
 {
+    struct stat info;
+    if (stat(folder, &info) != 0) {
+        return;
+    }
+    const struct inside here = {up, info.st_dev, info.st_ino};
+    for (const struct inside *at = up; at != NULL; at = at->up) {
+        if (at->device == here.device && at->inode == here.inode) {
+            return; /* a link back */
+        }
+    }
     size_t count;
     char **names = read_names(folder, &count);
     for (size_t i = 0; i < count; i++) {
@@ -78,11 +95,16 @@ void host_walk(const char *folder, uint32_t depth, host_entry_fn *fn, void *user
         struct host_entry entry;
         bool fits = snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path;
         if (fits && host_entry_of(path, &entry) && fn(user, &entry) && entry.is_directory && depth > 1) {
-            host_walk(path, depth - 1, fn, user);
+            walk(path, &here, depth - 1, fn, user);
         }
         free(names[i]);
     }
     free(names);
+}
+
+void host_walk(const char *folder, uint32_t depth, host_entry_fn *fn, void *user)
+{
+    walk(folder, NULL, depth, fn, user);
 }
 
 const char *host_path_variable(const char *name)
@@ -99,8 +121,13 @@ bool host_home_path(const char *rest, char *path, size_t cap)
 
 bool host_read_small(const char *path, char *text, size_t cap)
 {
-    FILE *file = fopen(path, "re");
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe without a writer would wait */
+    FILE *file = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? fdopen(fd, "r") : NULL;
     if (file == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
         return false;
     }
     size_t bytes = fread(text, 1, cap, file);
@@ -108,6 +135,12 @@ bool host_read_small(const char *path, char *text, size_t cap)
     fclose(file);
     text[whole ? bytes : 0] = '\0';
     return whole;
+}
+
+bool host_is_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 bool host_real_path(const char *path, char *out, size_t cap)

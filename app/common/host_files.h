@@ -20,6 +20,7 @@ typedef bool host_entry_fn(void *user, const struct host_entry *entry);
 void host_walk(const char *folder, uint32_t depth, host_entry_fn *fn, void *user);
 
 bool host_entry_of(const char *path, struct host_entry *out);
+bool host_is_regular(const char *path);
 
 /* An environment variable that holds an absolute path; NULL: not set, or no path. */
 const char *host_path_variable(const char *name);

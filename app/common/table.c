@@ -12,6 +12,14 @@ size_t text_columns(const char *text)
     return columns;
 }
 
+/* File names and what files say may hold anything, but must neither break a line nor command the terminal. */
+static void print_cell(FILE *out, const char *cell)
+{
+    for (const char *c = cell; *c != '\0'; c++) {
+        fputc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+    }
+}
+
 void table_begin(struct table *table, FILE *out, const char *align, int indent)
 {
     *table = (struct table){.out = out, .align = align, .columns = strlen(align), .measuring = true, .indent = indent};
@@ -42,7 +50,8 @@ void table_row(struct table *table, const char *const *cells)
             owed += before;
             continue;
         }
-        fprintf(table->out, "%*s%s", (int)before, "", cells[i]);
+        fprintf(table->out, "%*s", (int)before, "");
+        print_cell(table->out, cells[i]);
     }
     fputc('\n', table->out);
 }

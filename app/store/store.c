@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/host.h"
+#include "common/host_files.h"
 #include "store/schema.h"
 #include "store/sqlite.h"
 
@@ -126,6 +127,10 @@ static bool open_file(struct store *store, bool create)
     }
     if (create && !host_make_private_file(store->path)) {
         snprintf(store->problem, sizeof store->problem, "%.500s: cannot be made or opened", store->path);
+        return false;
+    }
+    if (!host_is_regular(store->path)) { /* SQLite would wait for a pipe's other end */
+        snprintf(store->problem, sizeof store->problem, "%.500s: not a regular file; it is left as it is", store->path);
         return false;
     }
     store->sqlite = sqlite_load();

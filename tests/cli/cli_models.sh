@@ -170,4 +170,33 @@ for kind in damaged foreign newer; do
     checks=$((checks + 1))
     [ "$before" = "$(cksum <"$BERTH_HOME/berth.db")" ] || fail "the $kind store was changed"
 done
+
+# A pipe in the place of the store, or of a file that a store's layout names: an error, not a wait.
+kept=$BERTH_HOME
+export BERTH_HOME=$work/piped
+mkdir -p "$BERTH_HOME"
+mkfifo "$BERTH_HOME/berth.db"
+go models
+want_code 1
+want_err 'not a regular file'
+go run "$root/models/pocket-moe-q8_0.gguf" --ids 1,2,3 -n 2
+want_code 0
+want_err 'this run was not kept'
+export BERTH_HOME=$work/links
+mkdir -p "$hub/models--acme--Pipe/refs"
+mkfifo "$hub/models--acme--Pipe/refs/main"
+
+# Links back to a folder above are one folder; names with control characters stay one line.
+odd=$work/odd
+mkdir -p "$odd/below/$(printf 'a\033[31m\nb')"
+cp "$tiny" "$odd/below/$(printf 'a\033[31m\nb')/x.gguf"
+ln -s . "$odd/self"
+ln -s ../.. "$odd/below/up"
+go models --add "$odd"
+want_code 0
+checks=$((checks + 1))
+[ "$(grep -c 'b/x  ' "$work/out")" = 1 ] || fail "a link back lists a model twice"
+checks=$((checks + 1))
+! grep -q "$(printf '\033')" "$work/out" || fail "a control character reached the table"
+BERTH_HOME=$kept
 finish
