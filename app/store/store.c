@@ -11,6 +11,9 @@
 #include "store/schema.h"
 #include "store/sqlite.h"
 
+/* No rate, time or size is larger. */
+#define MOST 1e18
+
 enum { BUSY_MS = 5000, APPLICATION_ID = 0x42727468 /* "Brth" */, SQL_MAX = 2048 };
 
 struct store {
@@ -260,6 +263,7 @@ static void read_row(const struct store *store, sqlite3_stmt *statement, const s
             memcpy(at, &value, sizeof value);
         } else {
             double value = store->sqlite->column_double(statement, (int)i);
+            value = value >= -MOST && value <= MOST ? value : 0; /* not by Berth: infinities would become NaN */
             memcpy(at, &value, sizeof value);
         }
     }

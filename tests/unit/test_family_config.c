@@ -33,7 +33,7 @@ static void fake_open(struct fake *fake, const char *config, const char *router)
     if (router != NULL) {
         fake->tensors[count++] = (struct tensor){.name = str_from(router), .dims_count = 2, .dims = {8, 64}};
     }
-    fake->checkpoint.tensors = (struct tensor_dir){fake->tensors, count};
+    fake->checkpoint.tensors = (struct tensor_dir){.items = fake->tensors, .count = count};
 }
 
 static const struct family *family_named(const char *name)
