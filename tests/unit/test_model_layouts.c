@@ -5,6 +5,8 @@
  */
 #include "convert_help.h"
 
+#include "support/budget.h"
+
 #include <math.h>
 
 /* ---- values ----------------------------------------------------------------------------------------- */
@@ -307,7 +309,7 @@ static void layouts_scales_that_are_not_finite(void **state)
         if (c < 2) { /* the trunk is read when the model opens */
             berth_model *model = NULL;
             berth_model_config config = BERTH_MODEL_CONFIG_INIT;
-            config.budget_bytes = 64 << 20;
+            config.budget_bytes = TEST_ROOMY_BYTES;
             config.ctx_tokens = 64;
             assert_int_equal(berth_model_open(help_path("m"), &config, &model, &error), BERTH_ERR_FORMAT);
             assert_non_null(strstr(error.message, "is not finite"));

@@ -10,7 +10,7 @@
 
 #include "model/tensors.h"
 
-enum { TENSORS = 3000, NAME_BYTES = 48 };
+enum { TENSORS = 3000, NAME_BYTES = 64 };
 
 static char names[TENSORS + 1][NAME_BYTES];
 static struct tensor tensors[TENSORS];

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "berth.h"
+#include "support/budget.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GUARD_ALLOCATIONS 0
@@ -58,7 +59,7 @@ static const char *const model_path = BERTH_TESTS_DIR "/golden/qwen3-moe";
 static berth_model_config small_config(void)
 {
     berth_model_config config = BERTH_MODEL_CONFIG_INIT;
-    config.budget_bytes = 256ull << 20; /* a sanitizer's runtime alone takes 60 MiB */
+    config.budget_bytes = TEST_ROOMY_BYTES;
     config.ctx_tokens = 48;
     config.chunk_tokens = 8;
     config.threads = 2;

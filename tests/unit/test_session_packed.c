@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "berth.h"
+#include "support/budget.h"
 
 static const char *const models[] = {"llama-mlx4",     "llama-fp8",     "mixtral-mlx4",
                                      "mixtral-fp8",    "olmoe-mlx4",    "olmoe-fp8",
@@ -66,14 +67,14 @@ static void packed_models_give_the_logits_of_their_values(void **state)
         snprintf(path, sizeof path, "%s/logits.f32", folder);
         float *want = (float *)(void *)help_read_file(path, &bytes);
         assert_int_equal(bytes, IDS * VOCAB * sizeof *want);
-        double in_place = run(folder, want, 64 << 20);
+        double in_place = run(folder, want, TEST_ROOMY_BYTES);
         struct convert_config plain = {.type = DTYPE_F32, .threads = 2};
         struct convert_config small = {.type = DTYPE_F32, .threads = 1, .buffer_bytes = 256 * 1024};
         berth_error error;
         help_ok(convert_run(folder, help_path("a.gguf"), &plain, false, &error), &error);
         help_ok(convert_run(folder, help_path("b.gguf"), &small, false, &error), &error);
         help_same_files(help_path("a.gguf"), help_path("b.gguf"));
-        double converted = run(help_path("a.gguf"), want, 64 << 20);
+        double converted = run(help_path("a.gguf"), want, TEST_ROOMY_BYTES);
         if (!(in_place <= 1e-3 && converted <= 1e-3)) {
             fail_msg("%s: largest logit error %g in place, %g converted", models[m], in_place, converted);
         }
