@@ -45,13 +45,11 @@ static void write_file(const uint8_t *data, size_t size)
 
 static void check_shape(const struct routes *routes)
 {
-    uint64_t decode = 0;
     MUST(routes->layers > 0 && routes->experts > 0 && routes->top_k > 0 && routes->steps_count > 0);
     for (uint64_t i = 0; i < routes->steps_count; i++) {
         const struct route_step *step = &routes->steps[i];
         MUST(step->layer < routes->layers && step->rows > 0);
         MUST(step->first + (uint64_t)step->rows * routes->top_k <= routes->ids_count);
-        decode += step->phase == BERTH_PHASE_DECODE ? 1 : 0;
     }
     for (uint64_t i = 0; i < routes->ids_count; i++) {
         MUST(routes->ids[i] < routes->experts);
