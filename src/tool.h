@@ -14,6 +14,17 @@
 /* Kernel rows that this build has and this processor runs, best first: "avx512 avx2 ref". */
 void tool_kernels(char *text, size_t cap);
 
+/* ---- many plans of one model ------------------------------------------------------------------------- */
+
+/* The headers of a model, kept between plans. */
+typedef struct tool_planner tool_planner;
+
+/* berth_plan_memory() that reads the headers once: *planner is NULL at first, and what it becomes must be given to
+ * tool_planner_close() (NULL allowed), also after a failure. Path, isa and mode stay the same. */
+berth_status tool_plan_again(const char *path, tool_planner **planner, const berth_model_config *config,
+                             berth_plan *plan, berth_error *err);
+void tool_planner_close(tool_planner *planner);
+
 /* ---- looking into a checkpoint ---------------------------------------------------------------------- */
 
 typedef struct tool_tensor {

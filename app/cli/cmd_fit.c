@@ -70,6 +70,7 @@ enum { ADVICE_MAX = 4 };
 struct fit {
     const struct model_options *options;
     struct tool_summary model;
+    tool_planner *planner;
     berth_plan plan;
     struct advice advice[ADVICE_MAX];
     uint32_t advice_count;
@@ -79,8 +80,9 @@ struct fit {
 };
 
 /* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
-static int plan_with(const struct model_options *options, const tool_summary *model, berth_plan *plan)
+static int plan_with(struct fit *fit, const struct model_options *options, berth_plan *plan)
 {
+    const tool_summary *model = &fit->model;
     berth_model_config config;
     const tool_shape shape = {.vocab = model->vocab, .ctx_max_tokens = model->ctx_max_tokens};
     struct engine_needs needs = {.shape = &shape};
@@ -90,7 +92,7 @@ static int plan_with(const struct model_options *options, const tool_summary *mo
     }
     *plan = BERTH_PLAN_INIT;
     berth_error err;
-    if (berth_plan_memory(options->path, &config, plan, &err) != BERTH_OK) {
+    if (tool_plan_again(options->path, &fit->planner, &config, plan, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
     engine_name_budget(options, plan);
@@ -105,7 +107,7 @@ static int settle_ctx_max(struct fit *fit)
     for (int round = 0; round < ROUNDS && fit->plan.ctx_max_tokens > fit->plan.ctx_tokens; round++) {
         berth_plan larger;
         options.ctx_tokens = fit->plan.ctx_max_tokens;
-        int code = plan_with(&options, &fit->model, &larger);
+        int code = plan_with(fit, &options, &larger);
         if (code != EXIT_OK || larger.fits) {
             return code;
         }
@@ -118,7 +120,7 @@ static int settle_ctx_max(struct fit *fit)
 static int advise(struct fit *fit, const struct model_options *changed, const char *option)
 {
     berth_plan plan;
-    int code = plan_with(changed, &fit->model, &plan);
+    int code = plan_with(fit, changed, &plan);
     if (code == EXIT_OK && plan.hard_floor_bytes < fit->plan.hard_floor_bytes && fit->advice_count < ADVICE_MAX) {
         struct advice *advice = &fit->advice[fit->advice_count++];
         snprintf(advice->option, sizeof advice->option, "%s", option);
@@ -378,6 +380,38 @@ static int run_mlx(struct fit_options *options)
     return fit_mlx(&options->mlx);
 }
 
+static int run_own(struct fit *fit, struct fit_options *options)
+{
+    options->mlx.json = options->json;
+    int code = fit_target_read(&options->mlx, options->disk, &fit->target, &options->model.budget_bytes);
+    if (code == EXIT_OK && options->mlx.matrix) {
+        options->model.budget_bytes = (uint64_t)1 << 50;
+        code = plan_with(fit, &options->model, &fit->plan);
+        return code == EXIT_OK ? fit_speed_matrix(&options->mlx, options->disk, &fit->model, &fit->plan) : code;
+    }
+    if (code == EXIT_OK) {
+        code = plan_with(fit, &options->model, &fit->plan);
+    }
+    if (code == EXIT_OK && fit->target.other) {
+        snprintf(fit->plan.binding, sizeof fit->plan.binding, "memory of %s", fit->target.machine.machine.name);
+    }
+    if (code == EXIT_OK) {
+        code = settle_ctx_max(fit);
+    }
+    if (code == EXIT_OK && !fit->plan.fits) {
+        code = find_advice(fit);
+    }
+    if (code != EXIT_OK) {
+        return code;
+    }
+    fit_speed_predict(&fit->target, &options->model, &fit->model, &fit->plan, &fit->speed);
+    code = options->json ? print_json(fit) : print_text(fit);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    return fit->plan.fits ? EXIT_OK : EXIT_NO_FIT;
+}
+
 static int run(int argc, char **argv)
 {
     struct fit_options options = {.mlx.admission = BERTH_ADMISSION_CAP};
@@ -408,34 +442,9 @@ static int run(int argc, char **argv)
     if (fit.model.family[0] == '\0') {
         return fit_cannot_run(&options.llama, fit.model.family_problem);
     }
-    options.mlx.json = options.json;
-    code = fit_target_read(&options.mlx, options.disk, &fit.target, &options.model.budget_bytes);
-    if (code == EXIT_OK && options.mlx.matrix) {
-        options.model.budget_bytes = (uint64_t)1 << 50;
-        code = plan_with(&options.model, &fit.model, &fit.plan);
-        return code == EXIT_OK ? fit_speed_matrix(&options.mlx, options.disk, &fit.model, &fit.plan) : code;
-    }
-    if (code == EXIT_OK) {
-        code = plan_with(&options.model, &fit.model, &fit.plan);
-    }
-    if (code == EXIT_OK && fit.target.other) {
-        snprintf(fit.plan.binding, sizeof fit.plan.binding, "memory of %s", fit.target.machine.machine.name);
-    }
-    if (code == EXIT_OK) {
-        code = settle_ctx_max(&fit);
-    }
-    if (code == EXIT_OK && !fit.plan.fits) {
-        code = find_advice(&fit);
-    }
-    if (code != EXIT_OK) {
-        return code;
-    }
-    fit_speed_predict(&fit.target, &options.model, &fit.model, &fit.plan, &fit.speed);
-    code = options.json ? print_json(&fit) : print_text(&fit);
-    if (code != EXIT_OK) {
-        return code;
-    }
-    return fit.plan.fits ? EXIT_OK : EXIT_NO_FIT;
+    code = run_own(&fit, &options);
+    tool_planner_close(fit.planner);
+    return code;
 }
 
 const struct verb verb_fit = {"fit", &spec, run, false};

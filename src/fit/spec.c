@@ -12,6 +12,7 @@ static berth_status read_text(struct spec *spec, bool text_only, berth_error *er
     struct arena measure;
     struct text *text = NULL;
     berth_error problem = {0};
+    spec->before_text = spec->scratch;
     uint64_t mark = arena_mark(&spec->scratch);
     arena_measure(&measure);
     berth_status status =
@@ -101,6 +102,18 @@ berth_status spec_open(const struct spec_request *request, struct spec **out, be
     }
     *out = spec;
     return BERTH_OK;
+}
+
+berth_status spec_text_again(struct spec *spec, uint64_t text_bytes_max, berth_error *err)
+{
+    if (text_bytes_max == spec->text_bytes_max) {
+        return BERTH_OK;
+    }
+    spec->scratch = spec->before_text; /* the peak too */
+    spec->text_bytes_max = text_bytes_max;
+    spec->text_bytes = 0;
+    berth_status status = read_text(spec, spec->family == NULL, err);
+    return status == BERTH_OK ? BERTH_OK : explain(spec, spec->checkpoint.path, status, err);
 }
 
 void spec_close(struct spec *spec)

@@ -16,6 +16,7 @@ struct spec {
     void *region; /* the reservation that holds this struct and all it points to */
     uint64_t region_bytes;
     struct arena scratch;
+    struct arena before_text; /* scratch as it was before the tokenizer was read: spec_text_again() */
     struct checkpoint checkpoint;
     const struct family *family; /* NULL in text mode */
     struct hparams hparams;
@@ -38,6 +39,8 @@ struct spec_request {
     const struct os_hooks *hooks;
 };
 berth_status spec_open(const struct spec_request *request, struct spec **out, berth_error *err);
+/* As if it had been opened for texts of this length. Not while anything of the tokenizer is borrowed from scratch. */
+berth_status spec_text_again(struct spec *spec, uint64_t text_bytes_max, berth_error *err);
 /* Closes the files unless they were taken over (checkpoint.files set to NULL). NULL allowed. */
 void spec_close(struct spec *spec);
 /* Peak of the open phase so far, of this reservation. */

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "experts/policy.h"
 #include "os/memory.h"
+#include "tool.h"
 
 /* Address space for headers and tokenizer parsing: as much as the budget, at least enough to name the floor of a model
  * that is refused. */
@@ -32,6 +33,16 @@ berth_status config_complete(const berth_model_config *config, berth_model_confi
     return BERTH_OK;
 }
 
+/* Of one call that encodes. */
+static uint64_t longest_text(const berth_model_config *config)
+{
+    if (config->text_bytes > 0) {
+        return config->text_bytes;
+    }
+    uint64_t bytes = 8ull * (config->ctx_tokens > 0 ? config->ctx_tokens : 4096);
+    return bytes > 64 << 10 ? bytes : 64 << 10;
+}
+
 static berth_status open_spec(const char *path, const berth_model_config *config, uint64_t budget,
                               const struct os_hooks *hooks, struct spec **out, berth_error *err)
 {
@@ -39,40 +50,59 @@ static berth_status open_spec(const char *path, const berth_model_config *config
         return error_set(err, BERTH_ERR_ARGUMENT, "no model path given");
     }
     uint64_t cap = budget > OPEN_CAP_LEAST ? budget : OPEN_CAP_LEAST;
-    uint64_t text_max = config->text_bytes;
-    if (text_max == 0) {
-        text_max = 8ull * (config->ctx_tokens > 0 ? config->ctx_tokens : 4096);
-        text_max = text_max > 64 << 10 ? text_max : 64 << 10;
-    }
     struct spec_request request = {.path = path,
                                    .text_only = config->mode == BERTH_OPEN_TEXT,
                                    .isa = config->isa,
-                                   .text_bytes_max = text_max,
+                                   .text_bytes_max = longest_text(config),
                                    .cap_bytes = cap < open_cap_most ? cap : open_cap_most,
                                    .hooks = hooks};
     return spec_open(&request, out, err);
 }
 
-berth_status berth_plan_memory(const char *path, const berth_model_config *config, berth_plan *plan, berth_error *err)
+/* Plans with *spec; when it is NULL the headers are read first, and *spec is the caller's to close also on failure. */
+static berth_status plan_spec(const char *path, struct spec **spec, const berth_model_config *config, berth_plan *plan,
+                              berth_error *err)
 {
     if (plan == NULL || plan->struct_size < sizeof *plan) {
         return error_set(err, BERTH_ERR_ARGUMENT, "berth_plan must be initialised with BERTH_PLAN_INIT");
     }
     berth_model_config complete;
-    struct spec *spec = NULL;
     struct engine_dims dims;
     char binding[256];
     struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
     TRY(config_complete(config, &complete, err));
     TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
-    TRY(open_spec(path, &complete, request.budget_bytes, NULL, &spec, err));
-    berth_plan solved = BERTH_PLAN_INIT;
-    berth_status status = plan_solve(spec, &request, &dims, &solved, err);
-    spec_close(spec);
-    if (status == BERTH_OK) {
-        *plan = solved;
+    if (*spec == NULL) {
+        TRY(open_spec(path, &complete, request.budget_bytes, NULL, spec, err));
+    } else {
+        TRY(spec_text_again(*spec, longest_text(&complete), err));
     }
+    berth_plan solved = BERTH_PLAN_INIT;
+    TRY(plan_solve(*spec, &request, &dims, &solved, err));
+    *plan = solved;
+    return BERTH_OK;
+}
+
+berth_status berth_plan_memory(const char *path, const berth_model_config *config, berth_plan *plan, berth_error *err)
+{
+    struct spec *spec = NULL;
+    berth_status status = plan_spec(path, &spec, config, plan, err);
+    spec_close(spec);
     return status;
+}
+
+berth_status tool_plan_again(const char *path, tool_planner **planner, const berth_model_config *config,
+                             berth_plan *plan, berth_error *err)
+{
+    struct spec *spec = (struct spec *)*planner;
+    berth_status status = plan_spec(path, &spec, config, plan, err);
+    *planner = (tool_planner *)spec;
+    return status;
+}
+
+void tool_planner_close(tool_planner *planner)
+{
+    spec_close((struct spec *)planner);
 }
 
 /* Reopens the files for an engine that wants them the other way (io_engine "buffered"). */
