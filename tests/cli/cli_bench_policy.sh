@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # berth bench policy: every policy answers alike, in processes of its own; bytes and hits repeat exactly.
 . "$(dirname "$0")/lib.sh"
+tight=$(small_budget)
 model=$root/models/pocket-moe-q8_0.gguf
-go bench policy "$model" --cold --budget 33MB -n 6 --rounds 2 --policies next-use,lru,seed:working=16,repin=0 --json
+go bench policy "$model" --cold --budget "$tight" -n 6 --rounds 2 --policies next-use,lru,seed:working=16,repin=0 --json
 want_code 0
 want_json
 want_err 'round 1 of 2: next-use'
@@ -25,7 +26,7 @@ checks=$((checks + 1))
     'next-use lru seed:working=16,repin=0 seed:working=16,repin=0 lru next-use ' ] || fail 'not forwards, then backwards'
 
 printf 'One line\n\nAnother line\n' >"$work/prompts"
-go bench policy "$model" --cold --prompts "$work/prompts" --budget 33MB -n 4 --rounds 1 --policies lru,lfru -q
+go bench policy "$model" --cold --prompts "$work/prompts" --budget "$tight" -n 4 --rounds 1 --policies lru,lfru -q
 want_code 0
 want_no_err
 want_out '6 answer tokens' # three evaluations after each of two prompts
@@ -33,7 +34,7 @@ want_out 'answers identical'
 want_out 'recommended: --policy '
 # One round says nothing about noise.
 want_out 'one round does not tell speeds from noise'
-go bench policy "$model" --cold --ids 5,6,7 --budget 33MB -n 4 --rounds 1 --policies lru -q
+go bench policy "$model" --cold --ids 5,6,7 --budget "$tight" -n 4 --rounds 1 --policies lru -q
 want_code 0
 want_out '3 prompt and 3 answer tokens'
 
@@ -57,7 +58,7 @@ want_code 2
 want_err 'no tokenizer'
 # The ledger is read, never written.
 cp "$model" "$work/model.gguf"
-go bench policy "$work/model.gguf" --budget 33MB -n 3 --rounds 1 --policies lru -q
+go bench policy "$work/model.gguf" --budget "$tight" -n 3 --rounds 1 --policies lru -q
 want_code 0
 checks=$((checks + 1))
 [ ! -e "$work/model.gguf.coli_usage" ] || fail 'a benchmark wrote a ledger'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # berth usage: every part, on a ledger of known counts and on a model's own.
 . "$(dirname "$0")/lib.sh"
+tight=$(small_budget)
 cp "$root/models/pocket-moe-q8_0.gguf" "$work/model.gguf"
 model=$work/model.gguf
 ledger=$work/model.gguf.coli_usage
@@ -160,18 +161,18 @@ cmp -s "$ledger" "$work/run" || fail 'routes and ledger of one run differ'
 
 # What would be pinned is what a run pins.
 policy=seed:min-history=100,full-history=1000,min-bytes=1000
-go usage plan "$model" --budget 30MB
+go usage plan "$model" --budget "$tight"
 want_code 0
 want_out 'wanted 5000 or more'
-go usage plan "$model" --budget 30MB --policy $policy --json
+go usage plan "$model" --budget "$tight" --policy $policy --json
 want_code 0
 want_json
 bytes=$(value planned_bytes)
-go usage plan "$model" --budget 30MB --policy $policy --pins
+go usage plan "$model" --budget "$tight" --policy $policy --pins
 pins=$(wc -l <"$work/out")
 checks=$((checks + 1))
 [ "$pins" -gt 3 ] || fail "only $pins pins"
-go run "$model" --budget 30MB --policy $policy --ledger read -v -n 1 -p a
+go run "$model" --budget "$tight" --policy $policy --ledger read -v -n 1 -p a
 want_err "auto-pin: $pins experts, $bytes bytes"
 go usage plan "$model" --policy lru
 want_code 2
@@ -180,12 +181,12 @@ go usage plan "$work/run"
 want_code 2
 
 # The same experts under another policy, from a file; a list and a file mean the same.
-go usage plan "$model" --budget 30MB --policy $policy --pins
+go usage plan "$model" --budget "$tight" --policy $policy --pins
 cp "$work/out" "$work/pins"
-go run "$model" --budget 30MB --policy lru --ledger off --pin "$work/pins" -n 2 -p a --json -q
+go run "$model" --budget "$tight" --policy lru --ledger off --pin "$work/pins" -n 2 -p a --json -q
 want_code 0
 want_value experts.pinned_slots "$pins"
-go run "$model" --budget 30MB --policy lru --ledger off --pin "$(tr '\n' ',' <"$work/pins" | sed 's/,$//')" -n 2 -p a --json -q
+go run "$model" --budget "$tight" --policy lru --ledger off --pin "$(tr '\n' ',' <"$work/pins" | sed 's/,$//')" -n 2 -p a --json -q
 want_value experts.pinned_slots "$pins"
 go run "$model" --pin "$work/absent" -n 1 -p a
 want_code 1
@@ -252,9 +253,9 @@ want_err 'line 3: got "0:64", wanted LAYER:EXPERT of layers with experts (0 to 7
 for layer in 0 1 2 3 4 5 6 7; do
     seq -f "$layer:%.0f" 0 63
 done >"$work/pins"
-go run "$model" -p Once -n 8 -q --ledger off --budget 30MiB
+go run "$model" -p Once -n 8 -q --ledger off --budget "$tight"
 cp "$work/out" "$work/unpinned"
-go run "$model" -p Once -n 8 -q --ledger off --budget 30MiB --pin "$work/pins" --record-routes "$work/routes"
+go run "$model" -p Once -n 8 -q --ledger off --budget "$tight" --pin "$work/pins" --record-routes "$work/routes"
 want_code 0
 checks=$((checks + 1))
 cmp -s "$work/out" "$work/unpinned" || fail 'pins changed the text'

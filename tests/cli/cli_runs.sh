@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # runs and bench machine: what a run keeps, calibration, --no-store, two processes at once, rates that are kept.
 . "$(dirname "$0")/lib.sh"
+tight=$(small_budget)
 model=$root/models/pocket-moe-q8_0.gguf
 [ -r "$model" ] || skip 'the bundled model is not here'
 
@@ -12,7 +13,7 @@ want_code 0
 go runs --json
 want_value runs.# 0
 
-go run "$model" --ids 562,918,7285,262 -n 12 --budget 30MiB --json
+go run "$model" --ids 562,918,7285,262 -n 12 --budget "$tight" --json
 want_code 0
 want_no_err
 go run "$model" --ids 562,918,7285,262 -n 12 --budget 1GiB --json
@@ -30,12 +31,12 @@ want_value runs.0.peak_bytes.predicted "$plan"
 want_value runs.0.resident true
 want_value runs.0.this_machine true
 want_value runs.0.tokens 12
-want_value runs.1.budget_bytes 31457280
+want_value runs.1.budget_bytes "$tight"
 want_value runs.1.resident false
 want_value runs.1.ctx 1024
 want_value runs.1.policy next-use
 checks=$((checks + 1))
-[ "$(value runs.1.peak_bytes.measured)" -le 31457280 ] || fail 'the peak is over the budget'
+[ "$(value runs.1.peak_bytes.measured)" -le "$tight" ] || fail 'the peak is over the budget'
 basis=$(value runs.0.basis)
 checks=$((checks + 1))
 case $basis in *'1 run of this model'* | *'1 run of other models'*) ;; *) fail "basis of the second run: $basis" ;; esac
@@ -62,7 +63,7 @@ go runs --json
 want_value runs.# 4
 
 # Each run of bench policy is kept too.
-go bench policy "$model" --ids 562,918,7285 -n 16 --rounds 1 --policies next-use,lru --budget 30MiB --json
+go bench policy "$model" --ids 562,918,7285 -n 16 --rounds 1 --policies next-use,lru --budget "$tight" --json
 want_code 0
 go runs --json
 want_value runs.# 6

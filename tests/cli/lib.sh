@@ -35,6 +35,13 @@ go() {
     code=$?
 }
 
+# A budget for the bundled model with a cache of part of its experts. The plan counts 256 KiB for every CPU of the machine,
+# so that no fixed number is small here and enough on a large server.
+small_budget() {
+    "$berth" fit "$root/models/pocket-moe-q8_0.gguf" --budget 1TB --json </dev/null >"$work/small"
+    echo $(($("$json_get" "$work/small" plan.floor_bytes) + 5000000))
+}
+
 want_code() {
     checks=$((checks + 1))
     [ "$code" -eq "$1" ] || fail "exit status $code, want $1"
