@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "model/json.h"
+#include "os/cpu.h"
 #include "support/golden.h"
 
 enum { PROMPT_TOKENS = 96, ANSWER_TOKENS = 8, CHUNK_TOKENS = 64, SKIP = 77 };
@@ -105,8 +106,9 @@ static void prove(const char *name, uint64_t budget)
            mib(peak), 100.0 * (double)peak / (double)plan, (unsigned long long)used, (unsigned long long)slots);
     CHECK(plan <= budget, "%s: plan %llu over budget %llu", name, (unsigned long long)plan, (unsigned long long)budget);
     CHECK(peak <= plan, "%s: peak %llu over plan %llu", name, (unsigned long long)peak, (unsigned long long)plan);
-    uint64_t least = plan >= 256ull << 20 ? plan - plan / 10 : plan - (8ull << 20);
-    CHECK(used < slots || plan < 8ull << 20 || peak >= least, "%s: peak %llu is far under the plan %llu", name,
+    /* What the plan counts for charges in batches goes unused on CPUs that the run never visits. */
+    uint64_t slack = (plan >= 256ull << 20 ? plan / 10 : 8ull << 20) + os_cpu_online() * (256ull << 10);
+    CHECK(used < slots || plan < slack || peak >= plan - slack, "%s: peak %llu is far under the plan %llu", name,
           (unsigned long long)peak, (unsigned long long)plan);
     CHECK(run_capped(budget, budget) == 0, "%s: run (b)", name);
     uint64_t hits = number("report.json", "limit_hits", NULL);
