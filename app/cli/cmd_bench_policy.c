@@ -15,6 +15,7 @@
 #include "common/json_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
+#include "common/stats.h"
 #include "common/table.h"
 #include "tool.h"
 
@@ -356,19 +357,6 @@ static int run_all(struct bench *bench)
 
 /* ---- what came out --------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : (x > y ? 1 : 0);
-}
-
-static double median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof *values, ascending);
-    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static double per_token(uint64_t amount, const struct run_result *run)
 {
     return run->tokens > 0 ? (double)amount / (double)run->tokens : 0.0;
@@ -397,8 +385,8 @@ static uint32_t summarise(struct bench *bench)
             bench->same_answers =
                 bench->same_answers && p->runs[r].answer_hash == bench->policies[0].runs[0].answer_hash;
         }
-        p->median = median(p->rate, rounds);
-        p->stall_ms = median(stalls, rounds);
+        p->median = stats_median(p->rate, rounds);
+        p->stall_ms = stats_median(stalls, rounds);
         fastest = p->median > bench->policies[fastest].median ? i : fastest;
     }
     const struct policy_runs *top = &bench->policies[fastest];

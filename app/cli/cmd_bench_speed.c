@@ -14,6 +14,7 @@
 #include "common/live.h"
 #include "common/report.h"
 #include "common/sizes.h"
+#include "common/stats.h"
 
 enum { PASSES_MAX = 64, PROMPT_DEFAULT = 512, ANSWER_DEFAULT = 64, ROUNDS_DEFAULT = 3 };
 
@@ -158,13 +159,6 @@ static int measure(struct bench_speed *b)
     return EXIT_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 struct spread {
     double least, median, most;
 };
@@ -177,9 +171,8 @@ static struct spread spread_of(const struct bench_speed *b, size_t field)
     for (uint32_t i = 0; i < n; i++) {
         memcpy(&values[i], (const char *)&b->passes[i + 1] + field, sizeof values[i]);
     }
-    qsort(values, n, sizeof values[0], by_value);
-    return (struct spread){values[0], n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
-                           values[n - 1]};
+    double middle = stats_median(values, n);
+    return (struct spread){values[0], middle, values[n - 1]};
 }
 
 static void print_phase(const struct bench_speed *b, const char *name, uint32_t tokens, size_t field, berth_phase phase)

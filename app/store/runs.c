@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/stats.h"
+
 #define TEXT(field)                                                                             \
     {                                                                                           \
 #field, STORE_TEXT, offsetof(struct run_row, field), sizeof((struct run_row *)0)->field \
@@ -92,21 +94,9 @@ static void add_sample(struct samples *samples, double value)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double median(struct samples *samples, double fallback)
 {
-    if (samples->count == 0) {
-        return fallback;
-    }
-    qsort(samples->values, samples->count, sizeof samples->values[0], by_value);
-    uint32_t half = samples->count / 2;
-    return samples->count % 2 == 1 ? samples->values[half] : (samples->values[half - 1] + samples->values[half]) / 2;
+    return samples->count == 0 ? fallback : stats_median(samples->values, samples->count);
 }
 
 /* What one run says about its model. */
