@@ -23,6 +23,8 @@ enum {
     KERNEL_K = 2048,
     KERNEL_ROWS = 32, /* 32 x 2048 stay in the second-level cache in every format */
     KERNEL_TOKENS = 16,
+    SIDE_BYTES = KERNEL_K / PACKED_GROUP_STEP * 4, /* one row of scales of any packed format */
+    SIDE_FILL = 0x3f,                              /* 0.75 as F32 and as BF16, a normal exponent as E8M0 */
     ITEM_NS = 500000, /* about how long one item of work takes: much longer than handing it out */
     RUNS_MAX = 4096,
     IO_THREADS_DEFAULT = 4,
@@ -50,6 +52,7 @@ struct bench {
     uint64_t act_bytes;
     float *outputs;         /* [threads][KERNEL_TOKENS][KERNEL_ROWS] */
     unsigned char *scratch; /* [threads][MATMUL_SCRATCH_BYTES] */
+    unsigned char *side;    /* [SIDE_BYTES]: the scales of every row of a packed format, and its biases */
     uint64_t *sums;  /* [threads], 8 apart: what the memory stream adds up to, so that it is not optimised away */
     uint32_t tokens; /* of the kernel run in progress */
     uint32_t runs;   /* of the kernel in one item of work */
@@ -76,6 +79,7 @@ static berth_status bench_layout(struct bench *b, const struct checkpoint *check
     b->activations = arena_take(tables, (uint64_t)b->threads * KERNEL_TOKENS, b->act_bytes, 0);
     b->outputs = ARENA_NEW(tables, float, (uint64_t)b->threads *KERNEL_TOKENS *KERNEL_ROWS);
     b->scratch = arena_take(tables, b->threads, MATMUL_SCRATCH_BYTES, 0);
+    b->side = arena_take(tables, 1, SIDE_BYTES, 0);
     b->sums = ARENA_NEW(tables, uint64_t, (uint64_t)b->threads * 8);
     TRY(arena_check(tables, "the measurement", err));
     return arena_check(stacks, "the measurement's stacks", err);
@@ -187,6 +191,22 @@ static void sum_piece(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
     }
 }
 
+/* Formats with scales beside them, as releases have them. All rows share one row of scales, which stays in the cache:
+ * the rates are those of the quants. */
+static struct packed_side kernel_side(const struct bench *b)
+{
+    struct packed_side side = {.scales = b->side};
+    if (b->dtype >= DTYPE_MLX2 && b->dtype <= DTYPE_MLX8) {
+        side.format = (struct packed){PACKED_AFFINE, DTYPE_BF16, 64, 1};
+        side.biases = b->side;
+    } else if (b->dtype == DTYPE_F8_E4M3) {
+        side.format = (struct packed){PACKED_TILES, DTYPE_F32, 128, 128};
+    } else if (b->dtype == DTYPE_MXFP4_ROWS) {
+        side.format = (struct packed){PACKED_MXFP4, DTYPE_U8, 32, 1};
+    }
+    return side;
+}
+
 static struct matmul kernel_product(const struct bench *b, const unsigned char *w, uint32_t worker)
 {
     return (struct matmul){
@@ -199,6 +219,7 @@ static struct matmul kernel_product(const struct bench *b, const unsigned char *
         .scratch = b->scratch + (uint64_t)worker * MATMUL_SCRATCH_BYTES,
         .k = KERNEL_K,
         .tokens = 1,
+        .side = kernel_side(b),
     };
 }
 
@@ -294,6 +315,7 @@ static void measure_kernels(struct bench *b)
     if (b->kernels == NULL || b->kernels->matmul[b->dtype] == NULL) {
         return;
     }
+    memset(b->side, SIDE_FILL, SIDE_BYTES);
     enum act_kind act = quant_row(b->dtype)->act;
     if (b->kernels->prepare[act] == NULL) {
         return;

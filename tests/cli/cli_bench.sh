@@ -40,6 +40,14 @@ want_value kernels.0.row ref
 want_value kernels.1.weight_bits 4.5
 positive kernels.1.decode_macs_per_s
 positive kernels.0.stream_bytes_per_s
+# Formats whose scales lie beside the quants.
+go bench kernels --type mlx4 --type f8_e4m3 --type mxfp4_rows --isa ref --memory 1MiB --ms 1 --json
+want_code 0
+want_value kernels.# 3
+for i in 0 1 2; do
+    positive kernels.$i.decode_macs_per_s
+    positive kernels.$i.stream_bytes_per_s
+done
 go bench kernels --type q4_k --memory 1MiB --ms 1
 want_code 0
 want_out 'Q4_K'
