@@ -10,36 +10,9 @@
 #define COMPUTE_UNITS_H
 
 #include "base/bytes.h"
-#include "compute/kernels.h"
+#include "compute/rows.h"
 #include "compute/unroll.h"
 #include "quant/levels.h"
-
-/* X(enum name, function name) */
-#define SMALL_FORMATS(X) \
-    X(Q8_0, q8_0)        \
-    X(Q4_0, q4_0)        \
-    X(Q4_1, q4_1)        \
-    X(Q5_0, q5_0)        \
-    X(Q5_1, q5_1)        \
-    X(IQ4_NL, iq4_nl)    \
-    X(MXFP4, mxfp4)
-#define SUPER_FORMATS(X) \
-    X(Q2_K, q2_k)        \
-    X(Q3_K, q3_k)        \
-    X(Q4_K, q4_k)        \
-    X(Q5_K, q5_k)        \
-    X(Q6_K, q6_k)        \
-    X(IQ4_XS, iq4_xs)
-#define UNIT_FORMATS(X) SMALL_FORMATS(X) SUPER_FORMATS(X)
-
-#define UNIT_DECLARE_REF(TYPE, name) matmul_fn ref_matmul_##name;
-#define UNIT_DECLARE_AVX2(TYPE, name) matmul_fn avx2_matmul_##name;
-#define UNIT_DECLARE_AVX512(TYPE, name) matmul_fn avx512_matmul_##name;
-#define UNIT_DECLARE_NEON(TYPE, name) matmul_fn neon_matmul_##name;
-UNIT_FORMATS(UNIT_DECLARE_REF)
-UNIT_FORMATS(UNIT_DECLARE_AVX2)
-UNIT_FORMATS(UNIT_DECLARE_AVX512)
-UNIT_FORMATS(UNIT_DECLARE_NEON)
 
 enum { UNIT_SMALL = 32, UNIT_SUPER = 256, UNIT_SUBS_MAX = 16 };
 

@@ -17,12 +17,12 @@ struct format {
 
 INLINE float32x4_t f32_at(const unsigned char *row, size_t d)
 {
-    return load_f32x4(row + d * 4);
+    return vec_from_f32(row + d * 4);
 }
 
 INLINE float32x4_t f16_at(const unsigned char *row, size_t d)
 {
-    return load_f16x4(row + d * 2);
+    return vec_from_f16(row + d * 2);
 }
 
 INLINE float32x4_t q8_0_at(const unsigned char *row, size_t d)
@@ -70,108 +70,11 @@ INLINE void score(const struct attend *a, struct format f, struct step *step, in
     }
 }
 
-/* Elements [4 i, 4 i + 4) of a block that lie inside [begin, end). */
-INLINE uint32x4_t present4(uint32_t i, uint32_t begin, uint32_t end)
-{
-    uint32_t at = i * 4;
-    return vbicq_u32(mask4(end > at ? end - at : 0), mask4(begin > at ? begin - at : 0));
-}
-
-/* Scores of one query to weights: p becomes exp(score - max). Absent elements of p hold anything. */
-INLINE void weigh(const struct attend *a, struct step *step, uint32_t i_query)
-{
-    float *p = step->p + (size_t)i_query * ATTEND_BLOCK;
-    uint32_t query = step->query + i_query;
-    float32x4_t highest[4];
-    float32x4_t sum[4];
-    UNROLLED(j, 4)
-    {
-        highest[j] = vdupq_n_f32(-INFINITY);
-        sum[j] = vdupq_n_f32(0.0f);
-    }
-    for (uint32_t i = 0; i < ATTEND_BLOCK / 4; i++) {
-        uint32x4_t mask = present4(i, step->begin, step->end);
-        float32x4_t s = vmulq_f32(vld1q_f32(p + 4 * i), vdupq_n_f32(a->scale));
-        highest[i % 4] = vbslq_f32(mask, max_or_second4(s, highest[i % 4]), highest[i % 4]);
-        vst1q_f32(p + 4 * i, s);
-    }
-    float block_max = tree_max(highest);
-    float old = a->max[query];
-    float max = block_max > old ? block_max : old;
-    float shrink = math_exp(old - max);
-    for (uint32_t i = 0; i < ATTEND_BLOCK / 4; i++) {
-        uint32x4_t mask = present4(i, step->begin, step->end);
-        float32x4_t e = exp_x4(vsubq_f32(vld1q_f32(p + 4 * i), vdupq_n_f32(max)));
-        sum[i % 4] = vbslq_f32(mask, vaddq_f32(sum[i % 4], e), sum[i % 4]);
-        vst1q_f32(p + 4 * i, e);
-    }
-    a->max[query] = max;
-    a->sum[query] = fmaf(a->sum[query], shrink, tree_sum(sum));
-    step->shrink[i_query] = shrink;
-}
-
-/* out[d..d + 4 n) over the keys of the step. */
-INLINE void value_slice(const struct attend *a, struct format f, const struct step *step, int queries, uint32_t d,
-                        int n)
-{
-    float32x4_t acc[TILE_QUERIES][SLICE];
-    UNROLLED(i, queries)
-    {
-        const float *out = a->out + (size_t)(step->query + (uint32_t)i) * a->head_dim + d;
-        UNROLLED(c, n)
-        {
-            acc[i][c] = vmulq_f32(vld1q_f32(out + 4 * c), vdupq_n_f32(step->shrink[i]));
-        }
-    }
-    for (uint32_t key = step->begin; key < step->end; key++) {
-        const unsigned char *v = kv_row(a->v, a, step->first + key);
-        UNROLLED(c, n)
-        {
-            float32x4_t vv = f.load(v, d + (size_t)c * 4);
-            UNROLLED(i, queries)
-            {
-                float32x4_t weight = vdupq_n_f32(step->p[(size_t)i * ATTEND_BLOCK + key]);
-                acc[i][c] = vfmaq_f32(acc[i][c], weight, vv);
-            }
-        }
-    }
-    UNROLLED(i, queries)
-    {
-        float *out = a->out + (size_t)(step->query + (uint32_t)i) * a->head_dim + d;
-        UNROLLED(c, n)
-        {
-            vst1q_f32(out + 4 * c, acc[i][c]);
-        }
-    }
-}
-
-INLINE void attend_block(const struct attend *a, struct format f, struct step *step, int queries)
+INLINE void score_keys(const struct attend *a, struct format f, struct step *step, int queries)
 {
     for (uint32_t key = step->begin; key < step->end; key++) {
         score(a, f, step, queries, key);
     }
-    UNROLLED(i, queries)
-    {
-        weigh(a, step, (uint32_t)i);
-    }
-    uint32_t d = 0;
-    for (; d + 4 * SLICE <= a->head_dim; d += 4 * SLICE) {
-        value_slice(a, f, step, queries, d, SLICE);
-    }
-    for (; d < a->head_dim; d += 8) {
-        value_slice(a, f, step, queries, d, 2);
-    }
 }
 
-#include "compute/attend_loop.h"
-
-void neon_attend(const struct attend *a)
-{
-    if (a->kv_type == BERTH_KV_F16) {
-        attend_all(a, (struct format){f16_at});
-    } else if (a->kv_type == BERTH_KV_Q8_0) {
-        attend_all(a, (struct format){q8_0_at});
-    } else {
-        attend_all(a, (struct format){f32_at});
-    }
-}
+#include "compute/attend_slice.h"

@@ -3,6 +3,8 @@
  *
  * A unit of a row is unpacked to the stack as signed bytes once for up to four tokens, whose 16 lanes wait in memory.
  */
+#include <math.h>
+
 #include "compute/arm/neon.h"
 #include "compute/units.h"
 
@@ -98,8 +100,8 @@ INLINE void row_of_units(const struct unit_format *f, const struct matmul *m, ui
     }
 }
 
-#define PRODUCT(TYPE, name)                                                                         \
-    void neon_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)           \
+#define PRODUCT(isa, TYPE, name)                                                                    \
+    void isa##_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)          \
     {                                                                                               \
         for (uint32_t row = row_begin; row < row_end; row++) {                                      \
             for (uint32_t token = 0; token < m->tokens; token += TILE_TOKENS) {                     \
@@ -108,4 +110,5 @@ INLINE void row_of_units(const struct unit_format *f, const struct matmul *m, ui
             }                                                                                       \
         }                                                                                           \
     }
-UNIT_FORMATS(PRODUCT)
+SMALL_FORMATS(PRODUCT, neon)
+SUPER_FORMATS(PRODUCT, neon)

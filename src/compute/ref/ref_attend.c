@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "compute/lanes.h"
-#include "compute/ref/ref.h"
+#include "compute/rows.h"
 
 /* One element of a key or value row. */
 static float kv_element(const struct attend *a, const void *base, uint32_t key, uint32_t d)

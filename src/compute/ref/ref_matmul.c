@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "compute/lanes.h"
-#include "compute/ref/ref.h"
+#include "compute/rows.h"
 
 static void store(const struct matmul *m, uint32_t token, uint32_t row, float value)
 {

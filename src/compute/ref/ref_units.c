@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compute/lanes.h"
-#include "compute/ref/ref.h"
+#include "compute/rows.h"
 #include "compute/units.h"
 
 static float half_at(const unsigned char *p)
@@ -68,12 +68,13 @@ static void product(const struct unit_format *f, const struct matmul *m, uint32_
     }
 }
 
-#define PRODUCT(TYPE, name)                                                              \
-    void ref_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
-    {                                                                                    \
-        product(&unit_##name, m, row_begin, row_end);                                    \
+#define PRODUCT(isa, TYPE, name)                                                           \
+    void isa##_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
+    {                                                                                      \
+        product(&unit_##name, m, row_begin, row_end);                                      \
     }
-UNIT_FORMATS(PRODUCT)
+SMALL_FORMATS(PRODUCT, ref)
+SUPER_FORMATS(PRODUCT, ref)
 
 /* ---- activations ---- */
 

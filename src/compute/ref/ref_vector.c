@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "compute/lanes.h"
-#include "compute/ref/ref.h"
+#include "compute/rows.h"
 
 void ref_rmsnorm(const float *x, const float *weight, float eps, float *out, uint32_t n)
 {

@@ -4,9 +4,6 @@
  * Scores: tiles of 4 keys x up to 4 queries, one register of 16 lanes each. Values: up to 2 queries x 128 or 4 x 64
  * dimensions of output stay in registers while the keys of a block pass by.
  */
-#include <math.h>
-#include <string.h>
-
 #include "compute/x86/avx512.h"
 
 enum { TILE_QUERIES = 4, TILE_KEYS = 4, SLICE = 8 /* registers of 16 output dimensions */ };
@@ -21,22 +18,22 @@ struct format {
 
 INLINE __m512 f32_at(const unsigned char *row, size_t d)
 {
-    return load_f32x16(row + d * 4);
+    return vec_from_f32(row + d * 4);
 }
 
 INLINE __m512 f32_some_at(const unsigned char *row, size_t d, __mmask16 mask)
 {
-    return load_f32x16_some(row + d * 4, mask);
+    return vec_from_f32_some(row + d * 4, mask);
 }
 
 INLINE __m512 f16_at(const unsigned char *row, size_t d)
 {
-    return load_f16x16(row + d * 2);
+    return vec_from_f16(row + d * 2);
 }
 
 INLINE __m512 f16_some_at(const unsigned char *row, size_t d, __mmask16 mask)
 {
-    return load_f16x16_some(row + d * 2, mask);
+    return vec_from_f16_some(row + d * 2, mask);
 }
 
 INLINE __m512 q8_0_at(const unsigned char *row, size_t d)
@@ -104,41 +101,9 @@ INLINE void score_tile(const struct attend *a, struct format f, struct step *ste
         if (keys == TILE_KEYS) {
             _mm_storeu_ps(out, tree_sum4(acc[i]));
         } else {
-            out[0] = tree_sum(acc[i][0]);
+            out[0] = tree_sum(&acc[i][0]);
         }
     }
-}
-
-/* Scores of one query to weights: p becomes exp(score - max). */
-INLINE void weigh(const struct attend *a, struct step *step, uint32_t i_query)
-{
-    float *p = step->p + (size_t)i_query * ATTEND_BLOCK;
-    uint32_t query = step->query + i_query;
-    const __m512 scale = _mm512_set1_ps(a->scale);
-    uint64_t present = (step->end == ATTEND_BLOCK ? UINT64_MAX : (1ull << step->end) - 1) & (UINT64_MAX << step->begin);
-    __m512 highest = _mm512_set1_ps(-INFINITY);
-    UNROLLED(i, 4)
-    {
-        __mmask16 mask = (__mmask16)(present >> (16 * i));
-        __m512 s = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, p + 16 * i), scale);
-        highest = _mm512_mask_max_ps(highest, mask, s, highest);
-        _mm512_mask_storeu_ps(p + 16 * i, mask, s);
-    }
-    float block_max = tree_max(highest);
-    float old = a->max[query];
-    float max = block_max > old ? block_max : old;
-    float shrink = math_exp(old - max);
-    __m512 sum = _mm512_setzero_ps();
-    UNROLLED(i, 4)
-    {
-        __mmask16 mask = (__mmask16)(present >> (16 * i));
-        __m512 e = exp_x16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, p + 16 * i), _mm512_set1_ps(max)));
-        sum = _mm512_mask_add_ps(sum, mask, sum, e);
-        _mm512_mask_storeu_ps(p + 16 * i, mask, e);
-    }
-    a->max[query] = max;
-    a->sum[query] = fmaf(a->sum[query], shrink, tree_sum(sum));
-    step->shrink[i_query] = shrink;
 }
 
 /* out[d..] over the keys of the step: n registers of 16 dimensions, the last one under `last`. */
@@ -205,13 +170,13 @@ INLINE void attend_block(const struct attend *a, struct format f, struct step *s
         value_slice(a, f, step, queries, d, 4, 0xffff);
     }
     for (; d < a->head_dim; d += 16) {
-        value_slice(a, f, step, queries, d, 1, mask_of(a->head_dim - d));
+        value_slice(a, f, step, queries, d, 1, vec_first(a->head_dim - d));
     }
 }
 
 #include "compute/attend_loop.h"
 
-void avx512_attend(const struct attend *a)
+void ROW(attend)(const struct attend *a)
 {
     if (a->kv_type == BERTH_KV_F16) {
         attend_all(a, (struct format){f16_at, f16_some_at});

@@ -32,7 +32,7 @@ INLINE void store_tile(const struct matmul *m, uint32_t row, uint32_t token, int
     }
     UNROLLED(r, tile_rows)
     {
-        float v = tree_sum(acc[r]);
+        float v = tree_sum(&acc[r]);
         y[r] = m->bias != NULL ? v + m->bias[row + (uint32_t)r] : v;
     }
 }
@@ -92,7 +92,7 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
         }
     }
     if (whole != m->k) {
-        __mmask16 mask = mask_of(m->k - whole);
+        __mmask16 mask = vec_first(m->k - whole);
         UNROLLED(r, tile_rows)
         {
             __m512 wv = f.load_some(w[r] + i * f.elem_bytes, mask);
@@ -109,17 +109,17 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
     }
 }
 
-void avx512_matmul_f32(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+void ROW(matmul_f32)(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
 {
-    product(m, (struct format){load_f32x16, load_f32x16_some, 4}, row_begin, row_end);
+    product(m, (struct format){vec_from_f32, vec_from_f32_some, 4}, row_begin, row_end);
 }
 
-void avx512_matmul_f16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+void ROW(matmul_f16)(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
 {
-    product(m, (struct format){load_f16x16, load_f16x16_some, 2}, row_begin, row_end);
+    product(m, (struct format){vec_from_f16, vec_from_f16_some, 2}, row_begin, row_end);
 }
 
-void avx512_matmul_bf16(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+void ROW(matmul_bf16)(const struct matmul *m, uint32_t row_begin, uint32_t row_end)
 {
-    product(m, (struct format){load_bf16x16, load_bf16x16_some, 2}, row_begin, row_end);
+    product(m, (struct format){vec_from_bf16, vec_from_bf16_some, 2}, row_begin, row_end);
 }

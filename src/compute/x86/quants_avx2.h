@@ -20,29 +20,11 @@ INLINE __m256i bits_of(__m256i v, int shift, char mask)
     return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(mask));
 }
 
-/* 16 bytes: their low nibbles, then their high ones. */
-INLINE __m256i nibbles_16(const unsigned char *p)
-{
-    __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
-    return bits_of(_mm256_srlv_epi64(both, _mm256_setr_epi64x(0, 0, 4, 4)), 0, 15);
-}
+typedef __m256i quants_reg;
 
-INLINE __m256i quants_q8_0(const unsigned char *p, int n)
+INLINE __m256i small(__m256i v)
 {
-    (void)n;
-    return _mm256_xor_si256(load_256(p + 2), _mm256_set1_epi8((char)-128));
-}
-
-INLINE __m256i quants_q4_0(const unsigned char *p, int n)
-{
-    (void)n;
-    return nibbles_16(p + 2);
-}
-
-INLINE __m256i quants_q4_1(const unsigned char *p, int n)
-{
-    (void)n;
-    return nibbles_16(p + 4);
+    return v;
 }
 
 /* Adds 16 where the bit of the value is set. */
@@ -55,38 +37,11 @@ INLINE __m256i fifth_bits(__m256i low, uint32_t bits)
     return _mm256_or_si256(low, _mm256_and_si256(set, _mm256_set1_epi8(16)));
 }
 
-INLINE __m256i quants_q5_0(const unsigned char *p, int n)
-{
-    (void)n;
-    return fifth_bits(nibbles_16(p + 6), load_u32(p + 2));
-}
-
-INLINE __m256i quants_q5_1(const unsigned char *p, int n)
-{
-    (void)n;
-    return fifth_bits(nibbles_16(p + 8), load_u32(p + 4));
-}
-
-INLINE __m256i levels_of(const uint8_t levels[16], __m256i index)
-{
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)levels)), index);
-}
-
-INLINE __m256i quants_iq4_nl(const unsigned char *p, int n)
-{
-    (void)n;
-    return levels_of(unit_levels_iq4, nibbles_16(p + 2));
-}
-
-INLINE __m256i quants_mxfp4(const unsigned char *p, int n)
-{
-    (void)n;
-    return levels_of(unit_levels_mxfp4, nibbles_16(p + 1));
-}
+#include "compute/x86/quants_small.h"
 
 INLINE __m256i quants_iq4_xs(const unsigned char *p, int n)
 {
-    return levels_of(unit_levels_iq4, nibbles_16(p + 8 + 16 * n));
+    return levels_32(unit_levels_iq4, nibbles_16(p + 8 + 16 * n));
 }
 
 INLINE __m256i quants_q4_k(const unsigned char *p, int n)

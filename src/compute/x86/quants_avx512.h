@@ -21,64 +21,14 @@ INLINE __m512i small(__m256i v)
     return _mm512_castsi256_si512(v);
 }
 
-/* 16 bytes: their low nibbles, then their high ones. */
-INLINE __m256i nibbles_16(const unsigned char *p)
+typedef __m512i quants_reg;
+
+INLINE __m256i fifth_bits(__m256i low, uint32_t bits)
 {
-    __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
-    return _mm256_and_si256(_mm256_srlv_epi64(both, _mm256_setr_epi64x(0, 0, 4, 4)), _mm256_set1_epi8(15));
+    return _mm256_mask_add_epi8(low, bits, low, _mm256_set1_epi8(16));
 }
 
-INLINE __m512i quants_q8_0(const unsigned char *p, int n)
-{
-    (void)n;
-    return small(_mm256_xor_si256(load_256(p + 2), _mm256_set1_epi8((char)-128)));
-}
-
-INLINE __m512i quants_q4_0(const unsigned char *p, int n)
-{
-    (void)n;
-    return small(nibbles_16(p + 2));
-}
-
-INLINE __m512i quants_q4_1(const unsigned char *p, int n)
-{
-    (void)n;
-    return small(nibbles_16(p + 4));
-}
-
-INLINE __m512i fifth_bits(__m256i low, uint32_t bits)
-{
-    return small(_mm256_mask_add_epi8(low, bits, low, _mm256_set1_epi8(16)));
-}
-
-INLINE __m512i quants_q5_0(const unsigned char *p, int n)
-{
-    (void)n;
-    return fifth_bits(nibbles_16(p + 6), load_u32(p + 2));
-}
-
-INLINE __m512i quants_q5_1(const unsigned char *p, int n)
-{
-    (void)n;
-    return fifth_bits(nibbles_16(p + 8), load_u32(p + 4));
-}
-
-INLINE __m512i levels_of(const uint8_t levels[16], __m512i index)
-{
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels)), index);
-}
-
-INLINE __m512i quants_iq4_nl(const unsigned char *p, int n)
-{
-    (void)n;
-    return levels_of(unit_levels_iq4, small(nibbles_16(p + 2)));
-}
-
-INLINE __m512i quants_mxfp4(const unsigned char *p, int n)
-{
-    (void)n;
-    return levels_of(unit_levels_mxfp4, small(nibbles_16(p + 1)));
-}
+#include "compute/x86/quants_small.h"
 
 /* 32 bytes in both halves, shifted right by so many bits in the lower and the upper half, `mask` of each byte. */
 INLINE __m512i halves(const unsigned char *p, int low, int high, char mask)
@@ -123,6 +73,11 @@ INLINE __m512i quants_q6_k(const unsigned char *p, int n)
     low = _mm512_and_si512(n % 2 ? _mm512_srli_epi16(low, 4) : low, _mm512_set1_epi8(15));
     __m512i high = halves(p + 128 + n / 2 * 32, n % 2 * 4, n % 2 * 4 + 2, 3);
     return _mm512_or_si512(low, _mm512_slli_epi16(high, 4));
+}
+
+INLINE __m512i levels_of(const uint8_t levels[16], __m512i index)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels)), index);
 }
 
 INLINE __m512i quants_iq4_xs(const unsigned char *p, int n)

@@ -27,8 +27,7 @@ INLINE wide_f wide_add(wide_f a, wide_f b)
 
 INLINE void wide_store(float *y, uint32_t rows, wide_f v, const float *bias)
 {
-    __m256i mask = mask8(rows);
-    store_some8(y, mask, bias != NULL ? _mm256_add_ps(v, load_some8(bias, mask)) : v);
+    vec_store_some(y, rows, bias != NULL ? _mm256_add_ps(v, vec_load_some(bias, rows)) : v);
 }
 
 INLINE void wide_plain(const struct unit_format *f, quants_fn *quants, const unsigned char *p, uint8_t *out)
@@ -198,7 +197,7 @@ INLINE __m256 unit_group(const struct unit_format *f, quants_fn *quants, const u
             d[j] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
         }
     }
-    __m256i mask = mask8(count);
+    __m256i mask = vec_first(count);
     __m256i dots = sum_units(d);
     __m256i mins = f->mins && f->values == UNIT_SUPER ? sum_units(e) : _mm256_setzero_si256();
     if (f->values == UNIT_SMALL) {
@@ -207,14 +206,14 @@ INLINE __m256 unit_group(const struct unit_format *f, quants_fn *quants, const u
         mins = f->mins ? biased : mins;
         dots = f->mins ? dots : _mm256_add_epi32(dots, biased);
     }
-    __m256 x_scales = load_some8((const float *)(const void *)(x->scales + (size_t)u * 4), mask);
+    __m256 x_scales = vec_load_some((const float *)(const void *)(x->scales + (size_t)u * 4), count);
     __m256 scale = _mm256_mul_ps(load_scales(f, w, f->bytes, count), x_scales);
     __m256 now = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), scale, acc);
     if (f->mins) {
         scale = _mm256_mul_ps(load_halves(w + f->m_at, f->bytes, count), x_scales);
         now = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(mins), scale, now);
     }
-    return count == 8 ? now : keep8(acc, now, mask);
+    return count == 8 ? now : vec_keep(acc, now, mask);
 }
 
 INLINE void row_of_units(const struct unit_format *f, quants_fn *quants, const struct matmul *m, uint32_t row)
@@ -235,7 +234,7 @@ INLINE void row_of_units(const struct unit_format *f, quants_fn *quants, const s
     if (u < units) {
         acc[half] = unit_group(f, quants, w + (size_t)u * f->bytes, &x, u, units - u, acc[half]);
     }
-    float v = tree_sum(acc[0], acc[1]);
+    float v = tree_sum(acc);
     m->y[row] = m->bias != NULL ? v + m->bias[row] : v;
 }
 
@@ -246,15 +245,21 @@ INLINE __m256i broadcast_i32(const unsigned char *p)
     return _mm256_set1_epi32((int)load_u32(p));
 }
 
-/* The unpacked unit times TILE_TOKENS tokens from `token` on (those past `last` repeat it), into acc[first..]. */
-INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int sub, int bias, bool mins, uint32_t unit,
-                      uint32_t token, uint32_t last, uint32_t first)
+/* Where dots are made: a unit, tokens from `token` to `last`, and the accumulator of the first. */
+struct dots_place {
+    uint32_t unit, token, last, first;
+};
+
+/* The unpacked unit times TILE_TOKENS tokens of the place (those past its last repeat it). */
+INLINE void wide_dots(const struct matmul *m, struct wide *s, struct dots_place place, int values, int sub, int bias,
+                      bool mins)
 {
+    const uint32_t unit = place.unit;
     const unsigned char *x[TILE_TOKENS];
     __m256i dots[TILE_TOKENS];
     UNROLLED(t, TILE_TOKENS)
     {
-        uint32_t mine = token + (uint32_t)t < last ? token + (uint32_t)t : last;
+        uint32_t mine = place.token + (uint32_t)t < place.last ? place.token + (uint32_t)t : place.last;
         x[t] = (const unsigned char *)m->x + mine * m->x_row_bytes;
         dots[t] = _mm256_setzero_si256();
     }
@@ -287,12 +292,12 @@ INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int su
             pairs = _mm256_add_epi32(pairs, _mm256_madd_epi16(s->pair[piece], x_sums));
         }
         __m256 scale = _mm256_set1_ps(load_f32(x[t] + scales));
-        __m256 acc = s->acc[first + (uint32_t)t];
+        __m256 acc = s->acc[place.first + (uint32_t)t];
         acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(mins ? dots[t] : pairs), _mm256_mul_ps(s->d, scale), acc);
         if (mins) {
             acc = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(pairs), _mm256_mul_ps(s->m, scale), acc);
         }
-        s->acc[first + (uint32_t)t] = acc;
+        s->acc[place.first + (uint32_t)t] = acc;
     }
 }
 
@@ -301,7 +306,7 @@ INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int su
     static uint32_t shape(const struct matmul *m, struct wide *s, uint32_t unit, uint32_t token, uint32_t end, \
                           uint32_t first)                                                                      \
     {                                                                                                          \
-        wide_dots(m, s, values, sub, bias, mins, unit, token, end - 1, first);                                 \
+        wide_dots(m, s, (struct dots_place){unit, token, end - 1, first}, values, sub, bias, mins);            \
         return TILE_TOKENS;                                                                                    \
     }
 DOTS(small_byte, UNIT_SMALL, 32, 128, false)
@@ -325,7 +330,7 @@ static dots_fn *dots_of(const struct unit_format *f)
 
 /* ---- the formats ---- */
 
-#define PRODUCT(TYPE, name)                                                                                     \
+#define PRODUCT(isa, TYPE, name)                                                                                \
     static void unpack_##name(struct wide *s, uint32_t unit)                                                    \
     {                                                                                                           \
         wide_unit(&unit_##name, quants_##name, s, unit);                                                        \
@@ -336,8 +341,9 @@ static dots_fn *dots_of(const struct unit_format *f)
             row_of_units(&unit_##name, quants_##name, m, row);                                                  \
         }                                                                                                       \
     }                                                                                                           \
-    void avx2_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                       \
+    void isa##_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                      \
     {                                                                                                           \
         unit_product(&unit_##name, unpack_##name, dots_of(&unit_##name), narrow_##name, m, row_begin, row_end); \
     }
-UNIT_FORMATS(PRODUCT)
+SMALL_FORMATS(PRODUCT, avx2)
+SUPER_FORMATS(PRODUCT, avx2)

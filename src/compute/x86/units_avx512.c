@@ -30,7 +30,7 @@ INLINE wide_f wide_add(wide_f a, wide_f b)
 
 INLINE void wide_store(float *y, uint32_t rows, wide_f v, const float *bias)
 {
-    __mmask16 mask = mask_of(rows);
+    __mmask16 mask = vec_first(rows);
     _mm512_mask_storeu_ps(y, mask, bias != NULL ? _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, bias)) : v);
 }
 
@@ -183,7 +183,7 @@ INLINE __m512 small_group(const struct unit_format *f, quants_fn *quants, const 
         __m512i xv = _mm512_maskz_loadu_epi32(present, x->quants + (size_t)b * UNIT_SMALL + (size_t)j * 2 * UNIT_SMALL);
         d[j] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), wv, xv);
     }
-    __mmask16 mask = mask_of(count);
+    __mmask16 mask = vec_first(count);
     __m512i pairs = _mm512_maskz_loadu_epi32(mask, x->sums + (size_t)b * 4);
     __m512 x_scales = _mm512_maskz_loadu_ps(mask, x->scales + (size_t)b * 4);
     __m512i dots = sum_blocks(d);
@@ -220,7 +220,7 @@ INLINE void row_of_small(const struct unit_format *f, quants_fn *quants, const s
     if (b < blocks) {
         acc = small_group(f, quants, w + (size_t)b * f->bytes, &x, b, blocks - b, acc);
     }
-    float v = tree_sum(acc);
+    float v = tree_sum(&acc);
     m->y[row] = m->bias != NULL ? v + m->bias[row] : v;
 }
 
@@ -337,7 +337,7 @@ INLINE __m512 stream_lanes(const struct stream *s, bool mins, const unsigned cha
                            uint32_t units, __m512 acc)
 {
     for (uint32_t u = 0; u < units; u += LANE_COUNT) {
-        __mmask16 mask = mask_of(units - u);
+        __mmask16 mask = vec_first(units - u);
         __m512 x = _mm512_maskz_loadu_ps(mask, x_scales + (size_t)u * 4);
         __m512 d = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, s->d + at + u));
         __m512 dots = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, s->dots + at + u));
@@ -368,7 +368,7 @@ INLINE void rows_of_super(const struct unit_format *f, quants_fn *quants, const 
             for (uint32_t r = 0; r < rows; r++) {
                 acc = rows == 1 ? acc : _mm512_setzero_ps();
                 acc = stream_lanes(&s, f->mins, x.scales + (size_t)unit * 4, r * some, some, acc);
-                float v = tree_sum(acc); /* of an unfinished row: written again */
+                float v = tree_sum(&acc); /* of an unfinished row: written again */
                 m->y[row + r] = m->bias != NULL ? v + m->bias[row + r] : v;
             }
         }
@@ -383,15 +383,21 @@ INLINE __m512i broadcast_i32(const unsigned char *p)
     return _mm512_set1_epi32((int)load_u32(p));
 }
 
-/* The unpacked unit times `tokens` tokens from `token` on (those past `last` repeat it), into acc[first..]. */
-INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int sub, bool mins, uint32_t unit,
-                      uint32_t token, uint32_t last, uint32_t first, int tokens)
+/* Where dots are made: a unit, tokens from `token` to `last`, and the accumulator of the first. */
+struct dots_place {
+    uint32_t unit, token, last, first;
+};
+
+/* The unpacked unit times `tokens` tokens of the place (those past its last repeat it). */
+INLINE void wide_dots(const struct matmul *m, struct wide *s, struct dots_place place, int values, int sub, bool mins,
+                      int tokens)
 {
+    const uint32_t unit = place.unit;
     const unsigned char *x[TILE_TOKENS];
     __m512i dots[TILE_TOKENS];
     UNROLLED(t, tokens)
     {
-        uint32_t mine = token + (uint32_t)t < last ? token + (uint32_t)t : last;
+        uint32_t mine = place.token + (uint32_t)t < place.last ? place.token + (uint32_t)t : place.last;
         x[t] = (const unsigned char *)m->x + mine * m->x_row_bytes;
         dots[t] = _mm512_setzero_si512();
     }
@@ -428,12 +434,12 @@ INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int su
             pairs = _mm512_dpwssd_epi32(pairs, s->pair[piece], broadcast_i32(x[t] + sums + (size_t)piece * 4));
         }
         __m512 scale = _mm512_set1_ps(load_f32(x[t] + scales));
-        __m512 acc = s->acc[first + (uint32_t)t];
+        __m512 acc = s->acc[place.first + (uint32_t)t];
         acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins ? dots[t] : pairs), _mm512_mul_ps(s->d, scale), acc);
         if (mins) {
             acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(pairs), _mm512_mul_ps(s->m, scale), acc);
         }
-        s->acc[first + (uint32_t)t] = acc;
+        s->acc[place.first + (uint32_t)t] = acc;
     }
 }
 
@@ -441,16 +447,17 @@ INLINE void wide_dots(const struct matmul *m, struct wide *s, int values, int su
     static uint32_t shape(const struct matmul *m, struct wide *s, uint32_t unit, uint32_t token, uint32_t end, \
                           uint32_t first)                                                                      \
     {                                                                                                          \
+        const struct dots_place place = {unit, token, end - 1, first};                                         \
         uint32_t left = end - token;                                                                           \
         if (left > 12) {                                                                                       \
-            wide_dots(m, s, values, sub, mins, unit, token, end - 1, first, 16);                               \
+            wide_dots(m, s, place, values, sub, mins, 16);                                                     \
             return 16;                                                                                         \
         }                                                                                                      \
         if (left > 4) {                                                                                        \
-            wide_dots(m, s, values, sub, mins, unit, token, end - 1, first, 8);                                \
+            wide_dots(m, s, place, values, sub, mins, 8);                                                      \
             return 8;                                                                                          \
         }                                                                                                      \
-        wide_dots(m, s, values, sub, mins, unit, token, end - 1, first, 4);                                    \
+        wide_dots(m, s, place, values, sub, mins, 4);                                                          \
         return 4;                                                                                              \
     }
 DOTS(small_bias, UNIT_SMALL, 32, false)
@@ -473,29 +480,29 @@ static dots_fn *dots_of(const struct unit_format *f)
 
 /* ---- the formats ---- */
 
-#define PRODUCT(name)                                                                                           \
+#define PRODUCT(isa, name)                                                                                      \
     static void unpack_##name(struct wide *s, uint32_t unit)                                                    \
     {                                                                                                           \
         wide_unit(&unit_##name, quants_##name, s, unit);                                                        \
     }                                                                                                           \
-    void avx512_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                     \
+    void isa##_matmul_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end)                      \
     {                                                                                                           \
         unit_product(&unit_##name, unpack_##name, dots_of(&unit_##name), narrow_##name, m, row_begin, row_end); \
     }
-#define SMALL_PRODUCT(TYPE, name)                                                           \
+#define SMALL_PRODUCT(isa, TYPE, name)                                                      \
     static void narrow_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
     {                                                                                       \
         for (uint32_t row = row_begin; row < row_end; row++) {                              \
             row_of_small(&unit_##name, quants_##name, m, row);                              \
         }                                                                                   \
     }                                                                                       \
-    PRODUCT(name)
-#define SUPER_PRODUCT(TYPE, name)                                                           \
+    PRODUCT(isa, name)
+#define SUPER_PRODUCT(isa, TYPE, name)                                                      \
     static void narrow_##name(const struct matmul *m, uint32_t row_begin, uint32_t row_end) \
     {                                                                                       \
         rows_of_super(&unit_##name, quants_##name, m, row_begin, row_end);                  \
     }                                                                                       \
-    PRODUCT(name)
+    PRODUCT(isa, name)
 
-SMALL_FORMATS(SMALL_PRODUCT)
-SUPER_FORMATS(SUPER_PRODUCT)
+SMALL_FORMATS(SMALL_PRODUCT, avx512)
+SUPER_FORMATS(SUPER_PRODUCT, avx512)
