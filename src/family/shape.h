@@ -38,10 +38,12 @@ struct shape_layer {
     uint32_t comp_elems, comp_ratio;   /* beside the cache: one vector for every comp_ratio positions */
     uint32_t index_elems, index_ratio; /* keys of a sparse attention's indexer, one for every index_ratio positions */
     uint64_t conv_elems, state_elems;  /* recurrent state of a sequence */
+    uint32_t state_heads, state_dim;   /* KDA */
     uint32_t full_k_elems, full_v_elems, latent_v_elems; /* LATENT: decompressed, and the value half some builds keep */
     uint32_t heads, q_elems;                             /* queries of a position */
     uint32_t ffn;                                        /* width of what is active: dense, or top-k of experts */
     bool is_moe;
+    bool is_hashed;                                       /* experts by token: the router has no correction */
     uint64_t matrix_params, vector_params, expert_params; /* without routed experts; norms and biases; routed experts */
     uint64_t index_params;                                /* the indexer of a sparse attention */
 };
@@ -107,6 +109,17 @@ enum shape_number {
     SHAPE_CONV_CACHE,
     SHAPE_RWKV_DIM,
     SHAPE_TOKEN_SHIFT,
+    SHAPE_DT_RANK,
+    SHAPE_PLE_DIM, /* embeddings that every layer looks up for itself: width a layer, rows */
+    SHAPE_PLE_VOCAB,
+    SHAPE_LAUREL_RANK,
+    SHAPE_ALTUP,      /* copies of the residual stream (Gemma 3n) */
+    SHAPE_HYPER,      /* residual streams of hyper-connections */
+    SHAPE_OUT_GROUPS, /* DeepSeek-V4: the output matrix in groups, and its rank */
+    SHAPE_OUT_RANK,
+    SHAPE_HASH_LAYERS,  /* leading layers whose experts are chosen by token, without a router's correction */
+    SHAPE_INDEX_POOL,   /* positions that share one key of the indexer */
+    SHAPE_FFN_MULTIPLE, /* LFM2: feed-forward widths go up to a multiple of this */
     SHAPE_NUMBERS
 };
 
@@ -116,13 +129,14 @@ struct shape {
     struct shape_layer *layers; /* [count + mtp_count]: blocks that predict further tokens come last */
     uint32_t count, mtp_count;
     uint32_t number[SHAPE_NUMBERS];
-    bool is_known;               /* false: something here is not understood, so every sum is a lower bound */
-    char problem[160];           /* what */
-    char family[64];             /* model_type or architecture, as the file has it */
-    const struct shape_row *row; /* NULL: no such family */
+    bool is_default[SHAPE_NUMBERS]; /* not in the file: what the class of this model_type says */
+    bool is_known;                  /* false: something here is not understood, so every sum is a lower bound */
+    char problem[160];              /* what */
+    char family[64];                /* model_type or architecture, as the file has it */
+    const struct shape_row *row;    /* NULL: no such family */
     bool tied;
     bool has_params; /* parameters are counted for this family */
-    uint64_t embed_params, head_params, global_vector_params;
+    uint64_t embed_params, head_params, global_matrix_params, global_vector_params;
 };
 
 enum { SHAPE_LAYERS_MAX = 4096 };
@@ -134,6 +148,12 @@ berth_status shape_read_json(struct str config_json, const char *path, struct ar
                              berth_error *err);
 berth_status shape_read_gguf(const struct meta *meta, const char *path, struct arena *arena, struct shape *out,
                              berth_error *err);
+
+/* What a configuration of this model_type means by leaving a number out: the published default of its class
+ * (shape_defaults.c). false: there is none. */
+bool shape_default(struct str model_type, enum shape_number number, uint32_t *value);
+bool shape_has_defaults(struct str model_type);
+const char *shape_number_key(enum shape_number number);
 
 /* Parameters as model cards count them, without blocks that predict further tokens and without a sparse attention's
  * indexer (which is apart): all, those of routed experts, and norms and biases (what no quantiser shrinks). Only with

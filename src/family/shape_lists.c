@@ -14,6 +14,7 @@ static const struct {
     {"full_attention", KIND_FULL, SHAPE_NO_STATE},
     {"attention", KIND_FULL, SHAPE_NO_STATE},
     {"deepseek_sparse_attention", KIND_FULL, SHAPE_NO_STATE},
+    {"indexed_attention", KIND_FULL, SHAPE_NO_STATE},
     {"global_attention", KIND_FULL, SHAPE_NO_STATE},
     {"sliding_attention", KIND_WINDOW, SHAPE_NO_STATE},
     {"local_attention", KIND_WINDOW, SHAPE_NO_STATE},
@@ -71,6 +72,32 @@ static berth_status each_item(struct shape_reading *r, const char *key, struct j
     return layer >= r->out->count ? BERTH_OK : too_short(r, key, layer);
 }
 
+/* DeepSeek-V4 beside layer_types: how many positions make one, by the name of the layer. */
+static berth_status check_rates(struct shape_reading *r)
+{
+    static const struct {
+        const char *key, *alone;
+        uint32_t rate;
+    } rows[] = {{"compressed_sparse_attention", "compress_rate_csa", 4},
+                {"heavily_compressed_attention", "compress_rate_hca", 128}};
+    struct json rates;
+    struct json value;
+    bool dict = source_find(&r->source, "compress_rates", &rates);
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t rate = rows[i].rate;
+        if (dict && source_inside(&rates, rows[i].key, &value)) {
+            TRY(source_json_u32(&r->source, rows[i].key, &value, 1 << 20, &rate));
+        }
+        if (source_find(&r->source, rows[i].alone, &value)) {
+            TRY(source_json_u32(&r->source, rows[i].alone, &value, 1 << 20, &rate));
+        }
+        if (rate != rows[i].rate) {
+            shape_doubt(r->out, "a compression of %u is not known to this version", (unsigned)rate);
+        }
+    }
+    return BERTH_OK;
+}
+
 static berth_status take_name(struct shape_reading *r, uint32_t layer, const char *key, struct json *item)
 {
     if (item->token.kind != JSON_STRING) {
@@ -79,6 +106,7 @@ static berth_status take_name(struct shape_reading *r, uint32_t layer, const cha
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (json_token_is(&item->token, names[i].name)) {
             set_kind(r, layer, names[i].kind, names[i].state);
+            r->out->layers[layer].is_moe = json_token_is(&item->token, "moe");
             return BERTH_OK;
         }
     }
@@ -90,7 +118,8 @@ static berth_status take_name(struct shape_reading *r, uint32_t layer, const cha
 
 static berth_status read_names(struct shape_reading *r, const char *key, const struct json *value)
 {
-    return each_item(r, key, *value, take_name);
+    TRY(each_item(r, key, *value, take_name));
+    return r->row != NULL && r->row->pattern == PATTERN_COMPRESSED ? check_rates(r) : BERTH_OK;
 }
 
 /* ---- other dialects --------------------------------------------------------------------------------- */

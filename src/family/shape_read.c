@@ -19,8 +19,13 @@ void shape_doubt(struct shape *shape, const char *format, ...)
 static berth_status missing(struct shape_reading *r, enum shape_number number, const char *what)
 {
     const char *name = source_name(&r->source, &shape_keys[number]);
-    berth_status status =
-        error_set(r->source.err, BERTH_ERR_FORMAT, "\"%s\" is missing or 0, so %s has no size", name, what);
+    bool listed = r->row != NULL && r->type.bytes > 0;
+    berth_status status = error_set(r->source.err, BERTH_ERR_FORMAT,
+                                    "\"%s\" is missing or 0, so %s has no size%s; add it to the %s", name, what,
+                                    r->source.meta != NULL ? ""
+                                    : listed               ? ", and its model_type has no default for it"
+                                                           : ", and there is no default for this model_type",
+                                    r->source.meta != NULL ? "metadata" : "configuration");
     error_at_object(r->source.err, name, strlen(name));
     if (r->source.path != NULL) {
         error_at_path(r->source.err, r->source.path);
@@ -57,8 +62,13 @@ static berth_status set_latent(struct shape_reading *r, uint32_t i)
         layer->full_k_elems = heads * n[SHAPE_MLA_K];
         layer->full_v_elems = heads * n[SHAPE_MLA_V];
     } else {
+        struct json value;
         TRY(need(r, SHAPE_KV_RANK, "the latent cache", &rank));
-        TRY(need(r, SHAPE_ROPE_DIM, "the latent cache", &rope));
+        rope = n[SHAPE_ROPE_DIM];
+        if (rope == 0 && !r->out->is_default[SHAPE_ROPE_DIM] &&
+            !source_find(&r->source, shape_keys[SHAPE_ROPE_DIM].hf[0], &value)) { /* 0 is a size: nothing is rotated */
+            return missing(r, SHAPE_ROPE_DIM, "the latent cache");
+        }
         layer->k_elems = rank + rope;
         layer->latent_v_elems = rank;
         layer->full_k_elems = heads * (n[SHAPE_NOPE_DIM] + rope);
@@ -96,6 +106,34 @@ static void set_heads(struct shape_reading *r, uint32_t i, bool windowed)
     layer->q_elems = layer->heads * k;
 }
 
+/* Layers that take the choice of the layer before have no indexer. */
+static bool shares_index(const struct shape_reading *r, uint32_t layer)
+{
+    struct json list;
+    uint32_t at = 0;
+    if (!source_find(&r->source, "indexer_types", &list) || list.token.kind != JSON_ARRAY_BEGIN) {
+        return false;
+    }
+    while (json_next(&list) == JSON_STRING) {
+        if (at++ == layer) {
+            return json_token_is(&list.token, "shared");
+        }
+    }
+    return false;
+}
+
+/* A key for every position, or one for a pool of them; the positions of an open pool, with their gates, are state. */
+static void set_index(struct shape_reading *r, struct shape_layer *layer)
+{
+    const uint32_t *n = r->out->number;
+    layer->index_elems = n[SHAPE_INDEX_DIM];
+    layer->index_ratio = layer->index_elems > 0 ? pick(n[SHAPE_INDEX_POOL], 1) : 0;
+    if (layer->index_ratio > 1) {
+        layer->state = SHAPE_COMPRESSOR;
+        layer->state_elems = 2 * (uint64_t)layer->index_elems * layer->index_ratio;
+    }
+}
+
 static berth_status set_attention(struct shape_reading *r, uint32_t i, enum layer_kind kind)
 {
     struct shape_layer *layer = &r->out->layers[i];
@@ -116,9 +154,8 @@ static berth_status set_attention(struct shape_reading *r, uint32_t i, enum laye
         layer->window = windowed ? window : 0;
     }
     if (r->row != NULL && (r->row->flags & SHAPE_HAS_INDEX) != 0 && layer->cache != SHAPE_SLIDING &&
-        i < r->out->count) {
-        layer->index_elems = n[SHAPE_INDEX_DIM];
-        layer->index_ratio = layer->index_elems > 0 ? 1 : 0;
+        i < r->out->count && !shares_index(r, i)) {
+        set_index(r, layer);
     }
     return BERTH_OK;
 }
@@ -223,6 +260,8 @@ static berth_status set_kda(struct shape_reading *r, struct shape_layer *layer)
         return missing(r, heads == 0 ? SHAPE_KDA_HEADS : dim == 0 ? SHAPE_KDA_DIM : SHAPE_LINEAR_CONV, "the state");
     }
     uint64_t inner = (uint64_t)heads * dim;
+    layer->state_heads = heads;
+    layer->state_dim = dim;
     layer->conv_elems = 3 * (uint64_t)(kernel - 1) * inner;
     layer->state_elems = inner * dim;
     return BERTH_OK;
@@ -272,12 +311,16 @@ static enum layer_kind kind_by_pattern(const struct shape_reading *r, uint32_t i
     bool last = period > 0 && (i + 1) % period == 0;
     bool first = period > 0 && i % period == 0;
     bool full = (row->flags & SHAPE_FULL_FIRST) != 0 ? first : last;
+    full = full && (i > 0 || (row->flags & SHAPE_NOT_FIRST) == 0);
     switch (row->pattern) {
     case PATTERN_WINDOW:
-        return full ? KIND_FULL : (row->flags & SHAPE_CHUNKS) != 0 ? KIND_CHUNK : KIND_WINDOW;
+        return full || (i == 0 && row->first_full) ? KIND_FULL
+               : (row->flags & SHAPE_CHUNKS) != 0  ? KIND_CHUNK
+                                                   : KIND_WINDOW;
     case PATTERN_STATE:
-    case PATTERN_STATE_HEADS:
         return full || period == 0 ? KIND_FULL : KIND_STATE;
+    case PATTERN_STATE_HEADS:
+        return period == 0 ? KIND_NONE : full ? KIND_FULL : KIND_STATE;
     case PATTERN_JAMBA:
         return period > 0 && i % period == n[SHAPE_ATTN_OFFSET] ? KIND_FULL : KIND_STATE;
     case PATTERN_GROUPS:
@@ -287,7 +330,7 @@ static enum layer_kind kind_by_pattern(const struct shape_reading *r, uint32_t i
     case PATTERN_ALL_STATE:
         return KIND_STATE;
     case PATTERN_COMPRESSED:
-        return KIND_WINDOW;
+        return i >= 3 && i % 2 == 1 ? KIND_CSA : KIND_HCA;
     case PATTERN_FULL:
     case PATTERN_LETTERS:
     default:
@@ -303,14 +346,14 @@ static berth_status read_pattern(struct shape_reading *r)
         struct shape_key key = {{r->row->period_key}, NULL, 65535};
         TRY(source_u32(&r->source, &key, period, &period));
     }
-    period = r->row->pattern == PATTERN_STATE && n[SHAPE_INTERVAL] > 0 ? n[SHAPE_INTERVAL] : period;
+    period = r->row->pattern == PATTERN_STATE ? pick(n[SHAPE_INTERVAL], pick(n[SHAPE_GROUP], period)) : period;
     period = r->row->pattern == PATTERN_JAMBA ? pick(n[SHAPE_ATTN_PERIOD], period) : period;
     period = r->row->pattern == PATTERN_GROUPS ? pick(n[SHAPE_GROUP], period) : period;
     if (r->row->pattern == PATTERN_LETTERS) {
         shape_doubt(r->out, "the configuration does not say which layers are what");
         return BERTH_OK;
     }
-    if (r->row->pattern == PATTERN_COMPRESSED || (r->row->pattern == PATTERN_STATE_HEADS && period == 0)) {
+    if (r->row->pattern == PATTERN_STATE_HEADS && period == 0) {
         shape_doubt(r->out, "the configuration has no list of its layers");
     }
     for (uint32_t i = 0; i < r->out->count; i++) {
@@ -358,7 +401,8 @@ static void share(struct shape_reading *r)
 {
     struct shape *out = r->out;
     uint32_t shared = out->number[SHAPE_SHARED_LAYERS];
-    if (shared == 0 && r->row != NULL && r->row->own_layers > 0 && r->row->own_layers < out->count) {
+    if (shared == 0 && r->source.meta != NULL && r->row != NULL && r->row->own_layers > 0 &&
+        r->row->own_layers < out->count) {
         shared = out->count - r->row->own_layers;
     }
     for (uint32_t i = 0; i < r->all; i++) {
@@ -396,11 +440,48 @@ static berth_status set_layers(struct shape_reading *r)
     return BERTH_OK;
 }
 
+/* A number, or what the model_type means by leaving it out. Writers leave out of text_config what is the default of its
+ * class, and nothing else: a file without its own number of layers or width is not whole. null asks for no default. */
+static berth_status read_number(struct shape_reading *r, enum shape_number i)
+{
+    struct shape *out = r->out;
+    struct json value;
+    bool json = r->source.meta == NULL;
+    if (i == SHAPE_DT_RANK && json && shape_keys[i].hf[0] != NULL &&
+        (source_find(&r->source, shape_keys[i].hf[0], &value) ||
+         source_find(&r->source, shape_keys[i].hf[1], &value)) &&
+        value.token.kind == JSON_STRING && json_token_is(&value.token, "auto")) {
+        return BERTH_OK;
+    }
+    TRY(source_u32(&r->source, &shape_keys[i], 0, &out->number[i]));
+    bool whole = (i == SHAPE_LAYERS || i == SHAPE_HIDDEN) && r->source.nested == NULL;
+    if (json && !whole && !source_mentions(&r->source, &shape_keys[i]) && shape_default(r->type, i, &out->number[i])) {
+        out->is_default[i] = true;
+    }
+    return BERTH_OK;
+}
+
+/* Families whose layers are one list may leave their number out. */
+static void count_listed(struct shape_reading *r)
+{
+    struct json list;
+    uint32_t layers = 0;
+    if (source_find(&r->source, "layers_block_type", &list) && list.token.kind == JSON_ARRAY_BEGIN) {
+        while (json_next(&list) == JSON_STRING && layers < SHAPE_LAYERS_MAX + 1) {
+            layers++;
+        }
+    }
+    r->out->number[SHAPE_LAYERS] = layers;
+}
+
 static berth_status read_numbers(struct shape_reading *r)
 {
     uint32_t *n = r->out->number;
     for (int i = 0; i < SHAPE_NUMBERS; i++) {
-        TRY(source_u32(&r->source, &shape_keys[i], 0, &n[i]));
+        TRY(read_number(r, (enum shape_number)i));
+    }
+    if (n[SHAPE_LAYERS] == 0 && r->row != NULL && r->row->pattern == PATTERN_LETTERS && r->source.meta == NULL) {
+        count_listed(r);
     }
     if (n[SHAPE_LAYERS] == 0) {
         return missing(r, SHAPE_LAYERS, "the model");
@@ -448,7 +529,9 @@ static berth_status read_per_layer(struct shape_reading *r)
     TRY(source_list(&r->source, &shape_keys[SHAPE_HEADS], have, r->heads, &found));
     TRY(source_list(&r->source, &layer_heads, have, r->heads, &found));
     TRY(source_list(&r->source, &shape_keys[SHAPE_FFN], have, r->ffn, &found));
-    memcpy(r->kv_heads, r->heads, r->all * sizeof *r->heads);
+    for (uint32_t i = 0; i < r->all; i++) { /* as many as heads, where neither the file nor its class say */
+        r->kv_heads[i] = r->out->is_default[SHAPE_KV_HEADS] ? n[SHAPE_KV_HEADS] : r->heads[i];
+    }
     TRY(source_list(&r->source, &shape_keys[SHAPE_KV_HEADS], have, r->kv_heads, &found));
     for (uint32_t i = have; i < r->all; i++) {
         r->kv_heads[i] = found ? n[SHAPE_KV_HEADS] : r->heads[i];
@@ -479,6 +562,10 @@ static berth_status read_shape(struct shape_reading *r)
         TRY(read_overrides(r));
         if (!found && r->row != NULL) {
             TRY(read_pattern(r));
+        }
+        uint8_t *last = &r->kinds[r->out->count - 1];
+        if (r->row != NULL && (r->row->flags & SHAPE_LAYER_SCALE) != 0 && *last == KIND_WINDOW) {
+            *last = KIND_FULL; /* Gemma 4's class sees to it, whatever the list says */
         }
     }
     set_mtp_kinds(r);
@@ -516,6 +603,12 @@ berth_status shape_read_json(struct str config_json, const char *path, struct ar
             name_family(out, value.token.raw);
         }
     }
+    for (size_t i = 2; i > 0 && r.type.bytes == 0; i--) { /* defaults: the inner class's, else the wrapper's */
+        if (source_find(places[i - 1], "model_type", &value) && value.token.kind == JSON_STRING &&
+            shape_has_defaults(value.token.raw)) {
+            r.type = value.token.raw;
+        }
+    }
     if (r.row == NULL) {
         shape_doubt(out, "model_type \"%s\" is not known to this version", out->family);
     }
@@ -548,6 +641,12 @@ berth_status shape_read_gguf(const struct meta *meta, const char *path, struct a
 }
 
 /* ---- names ------------------------------------------------------------------------------------------ */
+
+const char *shape_number_key(enum shape_number number)
+{
+    const struct shape_key *key = &shape_keys[number];
+    return key->hf[0] != NULL ? key->hf[0] : key->gguf;
+}
 
 const char *shape_cache_name(enum shape_cache cache)
 {

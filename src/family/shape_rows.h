@@ -42,17 +42,28 @@ enum shape_flags {
     SHAPE_ROUTER_BIAS = 131072, /* a correction for each expert */
     SHAPE_SHARED_GATE = 262144,
     SHAPE_EXPERTS_ARE_FFN = 524288, /* intermediate_size is the experts' */
-    SHAPE_TIED = 1048576,           /* when tie_word_embeddings is absent */
+    SHAPE_TIED = 1 << 20,           /* when tie_word_embeddings is absent */
+    SHAPE_GATED_Q = 1 << 21,        /* queries come with a gate of the output */
+    SHAPE_GATE_WIDE = 1 << 22,      /* a matrix of its own for it */
+    SHAPE_GATE_HEAD = 1 << 23,      /* one gate a head */
+    SHAPE_NO_GATE = 1 << 24,        /* feed-forward of two matrices */
+    SHAPE_SINKS_WINDOW = 1 << 25,   /* sinks in windowed layers alone */
+    SHAPE_KDA_WIDE = 1 << 26,       /* gates of the delta attention by one matrix, not by two of low rank */
+    SHAPE_LAYER_SCALE = 1 << 27,    /* one number a layer */
+    SHAPE_MIXER_ONLY = 1 << 28,     /* a layer is a mixer or a feed-forward, with one norm */
+    SHAPE_STATE_NORM = 1 << 29,     /* the state's output is normed (mamba 2) */
+    SHAPE_NOT_FIRST = 1 << 30       /* with FULL_FIRST: but layer 0 is not */
 };
 
 struct shape_row {
-    const char *hf[4];   /* model_type */
-    const char *gguf[4]; /* general.architecture */
+    const char *hf[6];   /* model_type */
+    const char *gguf[6]; /* general.architecture */
     enum shape_pattern pattern;
     uint32_t period;        /* when the file has none */
     const char *period_key; /* in config.json */
     enum shape_state state;
     uint32_t flags;
+    bool first_full;     /* PATTERN_WINDOW: layer 0 too */
     uint32_t window;     /* when the file has none */
     uint32_t own_layers; /* layers that keep a cache, when the file does not say how many share */
 };
@@ -73,6 +84,7 @@ struct shape_reading {
     uint32_t *heads, *kv_heads, *ffn; /* [all] */
     uint32_t *head_dims;              /* [all]; 0: by kind */
     uint8_t *states;                  /* [all] of enum shape_state, for lists that name them */
+    struct str type;                  /* model_type whose defaults hold; empty: none */
     uint32_t all;                     /* layers and blocks for further tokens */
     bool has_latents;                 /* GGUF: the file has the tensors for it */
 };
@@ -82,6 +94,12 @@ berth_status shape_read_lists(struct shape_reading *reading, bool *found);
 berth_status shape_read_arrays(struct shape_reading *reading);
 /* shape_params.c */
 berth_status shape_read_params(struct shape_reading *reading);
+/* shape_count.c: the mixers of a layer: matrix_params, vector_params, index_params. */
+struct shape_biases {
+    bool qkv, out, norms, conv, state, kv_equal; /* kv_equal: values of full layers are their keys */
+};
+void shape_count_mixer(const struct shape_reading *reading, struct shape_layer *layer,
+                       const struct shape_biases *biases);
 
 /* Makes every sum a lower bound; the first reason stays. */
 void shape_doubt(struct shape *shape, const char *format, ...) BASE_PRINTF(2, 3);

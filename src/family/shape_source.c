@@ -90,6 +90,21 @@ bool source_find(const struct shape_source *source, const char *key, struct json
                                   : find_member(source->members, source->members_count, key, value);
 }
 
+bool source_mentions(const struct shape_source *source, const struct shape_key *key)
+{
+    bool nested = source->nested != NULL;
+    const struct shape_member *members = nested ? source->nested : source->members;
+    uint32_t count = nested ? source->nested_count : source->members_count;
+    for (size_t i = 0; i < sizeof key->hf / sizeof key->hf[0] && key->hf[i] != NULL; i++) {
+        for (uint32_t k = 0; k < count; k++) {
+            if (str_is(members[k].key, key->hf[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool source_inside(const struct json *object, const char *key, struct json *value)
 {
     struct json walk = *object;

@@ -47,6 +47,8 @@ berth_status source_u32(const struct shape_source *source, const struct shape_ke
 berth_status source_list(const struct shape_source *source, const struct shape_key *key, uint32_t count, uint32_t *out,
                          bool *found);
 berth_status source_bool(const struct shape_source *source, const char *hf, bool *out);
+/* Whether config.json has the key in any spelling, be it null. */
+bool source_mentions(const struct shape_source *source, const struct shape_key *key);
 /* The name the reader gives in errors. */
 const char *source_name(const struct shape_source *source, const struct shape_key *key);
 /* The number of a JSON value, whole and from 0 to max. */
