@@ -222,7 +222,9 @@ typedef struct tool_model_info {
     bool is_tied;    /* the embedding is the output matrix too */
     bool has_params; /* from tensor shapes, or by arithmetic */
     uint64_t parameters;
-    bool experts_by_params; /* a configuration without weights: the experts' share of them is that of the parameters */
+    char defaults_of[64];    /* model_type of tool_model_default() */
+    uint32_t defaults_count; /* numbers that the configuration leaves to its class */
+    bool experts_by_params;  /* a configuration without weights: the experts' share of them is that of the parameters */
 } tool_model_info;
 
 /* Headers only: a GGUF file, a Hugging Face directory, or a bare config.json (then the sizes: weights_bytes, and
@@ -231,6 +233,9 @@ berth_status tool_model_open(const char *path, uint64_t weights_bytes, uint64_t 
                              berth_error *err);
 void tool_model_close(tool_model *model); /* NULL is allowed */
 void tool_model_describe(const tool_model *model, tool_model_info *out);
+
+/* The i-th number that is not in config.json but the documented default of its model_type; NULL past the last. */
+const char *tool_model_default(const tool_model *model, uint32_t i, uint32_t *value);
 
 typedef struct tool_llama {
     uint64_t ctx_tokens;    /* 0: the model's maximum, at most 4096 */

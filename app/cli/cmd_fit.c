@@ -272,6 +272,25 @@ static int print_text(const struct fit *fit)
     return EXIT_OK;
 }
 
+/* Numbers that config.json leaves to its class. A GGUF file has all of its own. */
+static void json_defaults(struct json_out *json, const struct fit *fit)
+{
+    char path[4096];
+    tool_model *model = NULL;
+    const char *key;
+    uint32_t value;
+    int bytes = snprintf(path, sizeof path, "%s/config.json", fit->options->path);
+    json_out_object(json, "defaults");
+    if (strcmp(fit->model.format, "safetensors") == 0 && bytes > 0 && (size_t)bytes < sizeof path &&
+        tool_model_open(path, 1, 0, &model, NULL) == BERTH_OK) {
+        for (uint32_t i = 0; (key = tool_model_default(model, i, &value)) != NULL; i++) {
+            json_out_u64(json, key, value);
+        }
+    }
+    tool_model_close(model);
+    json_out_close(json);
+}
+
 static int print_json(const struct fit *fit)
 {
     int code = EXIT_OK;
@@ -287,6 +306,7 @@ static int print_json(const struct fit *fit)
     json_out_u64(&json, "parameters", model->parameters);
     json_out_u64(&json, "tensor_bytes", model->tensor_bytes);
     json_out_u64(&json, "ctx_max", model->ctx_max_tokens);
+    json_defaults(&json, fit);
     json_out_close(&json);
     json_out_string(&json, "engine", "berth");
     json_out_string(&json, "verdict", !fit->plan.fits ? "no-fit" : fit->plan.cached ? "fits" : "fits-uncached");

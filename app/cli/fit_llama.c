@@ -372,6 +372,11 @@ static void print_text(const struct llama_fit *fit)
         line("host memory", report->host_bytes, more);
     }
     printf("\n  %-20s %12" PRIu64 "  tokens\n", "largest context", fit->max_ctx);
+    if (fit->info.defaults_count > 0) {
+        printf("\n%" PRIu32 " number%s not in config.json: the default%s of model_type %s (--explain lists them)\n",
+               fit->info.defaults_count, fit->info.defaults_count > 1 ? "s are" : " is",
+               fit->info.defaults_count > 1 ? "s" : "", fit->info.defaults_of);
+    }
     if (!fit->info.is_known) {
         printf("\nA LOWER BOUND: %s.\n", fit->info.problem);
     }
@@ -408,6 +413,13 @@ static void json_model(struct json_out *json, const struct llama_fit *fit)
     } else {
         json_out_null(json, "parameters");
     }
+    uint32_t value;
+    const char *key;
+    json_out_object(json, "defaults");
+    for (uint32_t i = 0; (key = tool_model_default(fit->model, i, &value)) != NULL; i++) {
+        json_out_u64(json, key, value);
+    }
+    json_out_close(json);
     json_out_object(json, "weights");
     json_out_u64(json, "resident_bytes", info->weight_bytes[TOOL_WEIGHTS_RESIDENT]);
     json_out_u64(json, "expert_bytes", info->weight_bytes[TOOL_WEIGHTS_EXPERTS]);

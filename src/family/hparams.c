@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * hparams from metadata, and back. One table says each number's GGUF key, its Hugging Face spellings and its range;
- * what depends on other numbers (defaults, RoPE scaling, which layers are MoE) follows in named steps. Keys: GGUF
+ * what depends on other numbers (defaults, RoPE scaling, which layers are MoE) follows in named steps. What config.json
+ * leaves out of them is the default of the model_type (shape_defaults.c). Keys: GGUF
  * specification; transformers configuration classes in the published spelling and in that of its version 5.
  */
 #include <math.h>
@@ -9,6 +10,7 @@
 
 #include "base/checked.h"
 #include "family/hparams.h"
+#include "family/shape.h"
 #include "model/json.h"
 
 enum row_kind { ROW_U32, ROW_F32 };
@@ -20,31 +22,47 @@ struct hparam_row {
     const char *hf[3]; /* spellings, first found wins */
     double min, max;
     bool required;
+    enum shape_number number; /* whose default holds in config.json; SHAPE_NUMBERS: none does */
 };
 
 #define FIELD(name) offsetof(struct hparams, name)
 static const struct hparam_row number_rows[] = {
-    {FIELD(layers), ROW_U32, "block_count", {"num_hidden_layers"}, 1, LAYERS_MAX, true},
-    {FIELD(hidden), ROW_U32, "embedding_length", {"hidden_size"}, 8, 1 << 20, true},
-    {FIELD(vocab), ROW_U32, "vocab_size", {"vocab_size"}, 1, 1 << 24, false},
-    {FIELD(ctx_max), ROW_U32, "context_length", {"max_position_embeddings"}, 1, 1 << 30, false},
-    {FIELD(heads), ROW_U32, "attention.head_count", {"num_attention_heads"}, 1, 1 << 12, true},
-    {FIELD(kv_heads), ROW_U32, "attention.head_count_kv", {"num_key_value_heads"}, 1, 1 << 12, false},
-    {FIELD(head_dim), ROW_U32, "attention.key_length", {"head_dim"}, 8, 1 << 12, false},
-    {FIELD(ffn), ROW_U32, "feed_forward_length", {"intermediate_size"}, 1, 1 << 22, false},
-    {FIELD(norm_eps), ROW_F32, "attention.layer_norm_rms_epsilon", {"rms_norm_eps"}, 0, 1, false},
-    {FIELD(clip_qkv), ROW_F32, "attention.clamp_kqv", {"clip_qkv"}, 0, 1e9, false},
-    {FIELD(sliding_window), ROW_U32, "attention.sliding_window", {"sliding_window"}, 0, 1 << 30, false},
-    {FIELD(experts), ROW_U32, "expert_count", {"num_experts", "num_local_experts", "n_routed_experts"}, 0, 4096, false},
-    {FIELD(top_k), ROW_U32, "expert_used_count", {"num_experts_per_tok"}, 0, 256, false},
-    {FIELD(expert_ffn), ROW_U32, "expert_feed_forward_length", {"moe_intermediate_size"}, 1, 1 << 22, false},
+    {FIELD(layers), ROW_U32, "block_count", {"num_hidden_layers"}, 1, LAYERS_MAX, true, SHAPE_NUMBERS},
+    {FIELD(hidden), ROW_U32, "embedding_length", {"hidden_size"}, 8, 1 << 20, true, SHAPE_NUMBERS},
+    {FIELD(vocab), ROW_U32, "vocab_size", {"vocab_size"}, 1, 1 << 24, false, SHAPE_NUMBERS},
+    {FIELD(ctx_max), ROW_U32, "context_length", {"max_position_embeddings"}, 1, 1 << 30, false, SHAPE_CTX},
+    {FIELD(heads), ROW_U32, "attention.head_count", {"num_attention_heads"}, 1, 1 << 12, true, SHAPE_HEADS},
+    {FIELD(kv_heads), ROW_U32, "attention.head_count_kv", {"num_key_value_heads"}, 1, 1 << 12, false, SHAPE_KV_HEADS},
+    {FIELD(head_dim), ROW_U32, "attention.key_length", {"head_dim"}, 8, 1 << 12, false, SHAPE_HEAD_DIM},
+    {FIELD(ffn), ROW_U32, "feed_forward_length", {"intermediate_size"}, 1, 1 << 22, false, SHAPE_FFN},
+    {FIELD(norm_eps), ROW_F32, "attention.layer_norm_rms_epsilon", {"rms_norm_eps"}, 0, 1, false, SHAPE_NUMBERS},
+    {FIELD(clip_qkv), ROW_F32, "attention.clamp_kqv", {"clip_qkv"}, 0, 1e9, false, SHAPE_NUMBERS},
+    {FIELD(sliding_window), ROW_U32, "attention.sliding_window", {"sliding_window"}, 0, 1 << 30, false, SHAPE_NUMBERS},
+    {FIELD(experts),
+     ROW_U32,
+     "expert_count",
+     {"num_experts", "num_local_experts", "n_routed_experts"},
+     0,
+     4096,
+     false,
+     SHAPE_EXPERTS},
+    {FIELD(top_k), ROW_U32, "expert_used_count", {"num_experts_per_tok"}, 0, 256, false, SHAPE_TOP_K},
+    {FIELD(expert_ffn),
+     ROW_U32,
+     "expert_feed_forward_length",
+     {"moe_intermediate_size"},
+     1,
+     1 << 22,
+     false,
+     SHAPE_EXPERT_FFN},
     {FIELD(shared_ffn),
      ROW_U32,
      "expert_shared_feed_forward_length",
      {"shared_expert_intermediate_size"},
      0,
      1 << 22,
-     false},
+     false,
+     SHAPE_SHARED_FFN},
 };
 
 /* What is being read, so that every helper can name it in an error. */
@@ -106,6 +124,18 @@ static bool hf_text(const struct reader *r, const char *const *path, char *buffe
     return true;
 }
 
+/* In any spelling, be it null: null is no default, but what follows from the other numbers. */
+static bool hf_mentions(const struct reader *r, const struct hparam_row *row)
+{
+    struct json value;
+    for (uint32_t i = 0; i < 3 && row->hf[i] != NULL; i++) {
+        if (json_find(r->checkpoint->config_json, (const char *const[]){row->hf[i], NULL}, &value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool number_lookup(const struct reader *r, const struct hparam_row *row, double *out, const char **key, bool *ok)
 {
     if (r->checkpoint->format == CHECKPOINT_GGUF) {
@@ -127,7 +157,13 @@ static bool number_lookup(const struct reader *r, const struct hparam_row *row, 
         }
     }
     *key = row->hf[0];
-    return false;
+    uint32_t value;
+    if (row->number == SHAPE_NUMBERS || hf_mentions(r, row) ||
+        !shape_default(str_from(r->family->hf_model_type), row->number, &value)) {
+        return false;
+    }
+    *out = value;
+    return true;
 }
 
 static berth_status read_numbers(const struct reader *r)

@@ -129,6 +129,7 @@ struct shape {
     struct shape_layer *layers; /* [count + mtp_count]: blocks that predict further tokens come last */
     uint32_t count, mtp_count;
     uint32_t number[SHAPE_NUMBERS];
+    char defaults_of[64];           /* the model_type whose defaults hold; empty: none */
     bool is_default[SHAPE_NUMBERS]; /* not in the file: what the class of this model_type says */
     bool is_known;                  /* false: something here is not understood, so every sum is a lower bound */
     char problem[160];              /* what */

@@ -49,6 +49,9 @@ static berth_status too_short(struct shape_reading *r, const char *key, uint64_t
     berth_status status = error_set(r->source.err, BERTH_ERR_FORMAT, "\"%s\" has %llu items for %lu layers", key,
                                     (unsigned long long)items, (unsigned long)r->out->count);
     error_at_object(r->source.err, key, strlen(key));
+    if (r->source.path != NULL) {
+        error_at_path(r->source.err, r->source.path);
+    }
     return status;
 }
 
@@ -256,6 +259,9 @@ static berth_status mark(struct shape_reading *r, const char *key, struct json l
             berth_status status = error_set(r->source.err, BERTH_ERR_FORMAT, "\"%s\" has %lu, but there are %lu layers",
                                             key, (unsigned long)layer, (unsigned long)r->out->count);
             error_at_object(r->source.err, key, strlen(key));
+            if (r->source.path != NULL) {
+                error_at_path(r->source.err, r->source.path);
+            }
             return status;
         }
         set_kind(r, layer - first, kind, SHAPE_NO_STATE);

@@ -356,6 +356,9 @@ static berth_status read_pattern(struct shape_reading *r)
     if (r->row->pattern == PATTERN_STATE_HEADS && period == 0) {
         shape_doubt(r->out, "the configuration has no list of its layers");
     }
+    if (r->row->pattern == PATTERN_WINDOW && (r->row->flags & SHAPE_FULL_FIRST) != 0) {
+        period = 1; /* without a list these classes have no windows */
+    }
     for (uint32_t i = 0; i < r->out->count; i++) {
         r->kinds[i] = (uint8_t)kind_by_pattern(r, i, period);
         r->states[i] = (uint8_t)r->row->state;
@@ -434,7 +437,13 @@ static berth_status set_layers(struct shape_reading *r)
             TRY(set_state(r, i));
         }
         if (layer->cache != SHAPE_NO_CACHE && layer->k_elems == 0) {
-            return missing(r, r->kv_heads[i] == 0 ? SHAPE_KV_HEADS : SHAPE_HEAD_DIM, "the cache");
+            bool narrow =
+                r->out->number[SHAPE_HEAD_DIM] == 0 && r->out->number[SHAPE_HIDDEN] == 0 && r->source.meta == NULL;
+            return missing(r,
+                           r->kv_heads[i] == 0 ? SHAPE_KV_HEADS
+                           : narrow            ? SHAPE_HIDDEN
+                                               : SHAPE_HEAD_DIM,
+                           "the cache");
         }
     }
     return BERTH_OK;
@@ -607,6 +616,8 @@ berth_status shape_read_json(struct str config_json, const char *path, struct ar
         if (source_find(places[i - 1], "model_type", &value) && value.token.kind == JSON_STRING &&
             shape_has_defaults(value.token.raw)) {
             r.type = value.token.raw;
+            snprintf(out->defaults_of, sizeof out->defaults_of, "%.*s", (int)(r.type.bytes < 63 ? r.type.bytes : 63),
+                     r.type.ptr);
         }
     }
     if (r.row == NULL) {

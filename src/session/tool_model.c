@@ -136,6 +136,10 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     }
     snprintf(info->problem, sizeof info->problem, "%s", shape->problem);
     info->is_known = shape->is_known;
+    for (uint32_t i = 0; i < SHAPE_NUMBERS; i++) {
+        info->defaults_count += shape->is_default[i] ? 1 : 0;
+    }
+    snprintf(info->defaults_of, sizeof info->defaults_of, "%s", shape->defaults_of);
     info->files = checkpoint->files_count;
     info->layers = shape->count;
     info->mtp_layers = shape->mtp_count;
@@ -199,6 +203,17 @@ void tool_model_close(tool_model *model)
 void tool_model_describe(const tool_model *model, tool_model_info *out)
 {
     *out = model->info;
+}
+
+const char *tool_model_default(const tool_model *model, uint32_t i, uint32_t *value)
+{
+    for (int number = 0; number < SHAPE_NUMBERS; number++) {
+        if (model->shape.is_default[number] && i-- == 0) {
+            *value = model->shape.number[number];
+            return shape_number_key((enum shape_number)number);
+        }
+    }
+    return NULL;
 }
 
 /* ---- llama.cpp -------------------------------------------------------------------------------------- */
@@ -407,6 +422,30 @@ static void say_kind(const struct explaining *e)
     }
 }
 
+/* What the configuration left out, some numbers a line. */
+static void say_defaults(const tool_model *model, tool_line_fn *fn, void *user)
+{
+    enum { WIDTH = 110 };
+    char line[320];
+    size_t head = 0;
+    size_t used = 0;
+    const char *key;
+    uint32_t value;
+    for (uint32_t i = 0; (key = tool_model_default(model, i, &value)) != NULL; i++) {
+        if (used == 0) {
+            int written =
+                snprintf(line, sizeof line, "not in config.json, so the default of %s: ", model->shape.defaults_of);
+            head = used = written > 0 && (size_t)written < sizeof line ? (size_t)written : 0;
+        }
+        int written = snprintf(line + used, sizeof line - used, "%s%s %" PRIu32, used > head ? ", " : "", key, value);
+        used += written > 0 && (size_t)written < sizeof line - used ? (size_t)written : 0;
+        if (used > WIDTH || i + 1 == model->info.defaults_count) {
+            fn(user, line);
+            used = 0;
+        }
+    }
+}
+
 void tool_model_explain(const tool_model *model, uint64_t ctx_tokens, uint32_t kv_num, uint32_t kv_den,
                         tool_line_fn *fn, void *user)
 {
@@ -429,4 +468,5 @@ void tool_model_explain(const tool_model *model, uint64_t ctx_tokens, uint32_t k
         snprintf(line, sizeof line, "%3" PRIu32 " x block for further tokens: not loaded, 0 B", shape->mtp_count);
         fn(user, line);
     }
+    say_defaults(model, fn, user);
 }

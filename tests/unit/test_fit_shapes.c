@@ -8,52 +8,13 @@
 
 #include <cmocka.h>
 
-#include "base/js_text.h"
 #include "fit/llama_cpp.h"
 #include "model/gguf.h"
 #include "support/build.h"
-#include "support/json_tree.h"
+#include "support/json_text.h"
 
 static const struct tree *root;
 static unsigned char memory[1 << 20] __attribute__((aligned(4096)));
-
-static char document[1 << 16];
-static size_t document_bytes;
-
-static void put(void *user, const void *text, size_t bytes)
-{
-    (void)user;
-    assert_true(document_bytes + bytes <= sizeof document);
-    memcpy(document + document_bytes, text, bytes);
-    document_bytes += bytes;
-}
-
-static void put_value(const struct js_out *out, const struct tree *node)
-{
-    bool object = node->kind == JSON_OBJECT_BEGIN;
-    if (!object && node->kind != JSON_ARRAY_BEGIN) {
-        if (node->kind == JSON_STRING) {
-            js_put_string(out, node->text, node->text_bytes);
-        } else {
-            js_put(out, node->kind == JSON_TRUE ? "true" : node->kind == JSON_FALSE ? "false" : "");
-            if (node->kind == JSON_NUMBER) {
-                js_put_number(out, node->number);
-            }
-            js_put(out, node->kind == JSON_NULL ? "null" : "");
-        }
-        return;
-    }
-    js_put(out, object ? "{" : "[");
-    for (const struct tree *at = node->first; at != NULL; at = at->next) {
-        js_put(out, at != node->first ? "," : "");
-        if (object) {
-            js_put_string(out, at->key, strlen(at->key));
-            js_put(out, ":");
-        }
-        put_value(out, at);
-    }
-    js_put(out, object ? "}" : "]");
-}
 
 static berth_status read_text(const char *text, size_t bytes, struct shape *out, berth_error *err)
 {
@@ -67,9 +28,8 @@ static struct shape read_model(const char *name)
     const struct tree *config = tree_need(tree_need(root, "models"), name);
     struct shape shape;
     berth_error err;
-    document_bytes = 0;
-    put_value(&(struct js_out){put, NULL}, config);
-    if (read_text(document, document_bytes, &shape, &err) != BERTH_OK) {
+    const struct json_text *text = json_text(config);
+    if (read_text(text->ptr, text->bytes, &shape, &err) != BERTH_OK) {
         fail_msg("%s: %s", name, err.message);
     }
     if (!shape.is_known) {
@@ -232,7 +192,7 @@ static void test_mlx_bytes(void **state)
     assert_true(bytes == 39688355840u);
     assert_false(shape_mlx_bytes(&shape, 0, 64, &bytes));
     assert_false(shape_mlx_bytes(&shape, 4, 0, &bytes));
-    shape = read_model("mimo-v2-flash"); /* not counted: no number rather than a wrong one */
+    shape = read_model("kimi-k3"); /* not counted: no number rather than a wrong one */
     assert_false(shape_mlx_bytes(&shape, 4, 64, &bytes));
 }
 
@@ -377,7 +337,7 @@ static void test_odd(void **state)
         const char *names;
     } rows[] = {
         {"{\"model_type\":\"llama\"}", BERTH_ERR_FORMAT, false, "num_hidden_layers"},
-        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2}", BERTH_ERR_FORMAT, false, "num_key_value_heads"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2}", BERTH_ERR_FORMAT, false, "hidden_size"},
         {"{\"model_type\":\"llama\",\"num_hidden_layers\":1e30}", BERTH_ERR_FORMAT, false, "is 1e30"},
         {"{\"model_type\":\"llama\",\"num_hidden_layers\":-3}", BERTH_ERR_FORMAT, false, "is -3"},
         {"{\"model_type\":\"llama\",\"num_hidden_layers\":NaN}", BERTH_ERR_FORMAT, false, "is NaN"},
@@ -408,7 +368,7 @@ static void test_odd(void **state)
         {"{\"model_type\":\"new\",\"num_hidden_layers\":2,\"num_key_value_heads\":1,\"head_dim\":4}", BERTH_OK, false,
          NULL},
         {"{\"model_type\":\"wrapper\",\"text_config\":" LLAMA "}}", BERTH_OK, true, NULL},
-        {"{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":2,\"qk_rope_head_dim\":4}", BERTH_ERR_FORMAT, false,
+        {"{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":2,\"kv_lora_rank\":null}", BERTH_ERR_FORMAT, false,
          "kv_lora_rank"},
         {"{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":3,\"hybrid_override_pattern\":\"-E\"}", BERTH_ERR_FORMAT,
          false, "hybrid_override_pattern"},
@@ -429,7 +389,8 @@ static void test_odd(void **state)
         {"{\"model_type\":\"mamba\",\"num_hidden_layers\":1,\"hidden_size\":8,\"state_size\":4,\"conv_kernel\":4,"
          "\"expand\":2}",
          BERTH_OK, true, NULL},
-        {"{\"model_type\":\"mamba\",\"num_hidden_layers\":1,\"hidden_size\":8,\"conv_kernel\":4,\"expand\":2}",
+        {"{\"model_type\":\"mamba\",\"num_hidden_layers\":1,\"hidden_size\":8,\"conv_kernel\":4,\"expand\":2,"
+         "\"state_size\":0}",
          BERTH_ERR_FORMAT, false, "ssm_state_size"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
