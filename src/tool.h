@@ -135,6 +135,7 @@ typedef struct tool_rates {
     double gemm_macs_per_s;    /* many tokens at a time: prefill */
     uint64_t read_sample_bytes, memory_sample_bytes;
     bool direct_io;
+    uint32_t threads;
     char dtype[16];     /* the model's main weight type, whose kernel was timed */
     double weight_bits; /* of one weight of that type */
 } tool_rates;

@@ -47,8 +47,8 @@ static const struct arg_spec spec = {
     .groups_count = sizeof groups / sizeof groups[0],
 };
 
-enum { KERNELS_MAX = 4, VOLUMES_MAX = 8, LEVELS_MAX = 24, MEASURE_MS = 600, SAMPLE_BYTES = 256 << 20 };
-static const char *const kernel_names[KERNELS_MAX] = {"Q8_0", "F16", "BF16", "F32"};
+enum { KERNELS_MAX = 40, VOLUMES_MAX = 8, LEVELS_MAX = 24, SAMPLE_BYTES = 256 << 20 };
+enum { DISK_MS = 600, KERNEL_MS = 40, KERNEL_SAMPLE_BYTES = 64 << 20 };
 
 struct level {
     char name[256];
@@ -59,6 +59,7 @@ struct bench_machine {
     struct machine_options options;
     struct machine_row machine;
     struct kernel_row kernels[KERNELS_MAX];
+    uint32_t kernels_count;
     struct volume_row volumes[VOLUMES_MAX];
     uint32_t volumes_count;
     struct level levels[LEVELS_MAX];
@@ -108,21 +109,26 @@ static berth_status measure_memory(struct bench_machine *b, uint32_t threads, do
 
 static berth_status measure_kernels(struct bench_machine *b, berth_error *err)
 {
-    for (int i = 0; i < KERNELS_MAX; i++) {
-        const tool_measure want = {.dtype = kernel_names[i],
-                                   .memory_bytes = 1 << 20,
-                                   .memory_max_bytes = 16 << 20,
-                                   .milliseconds = MEASURE_MS / 2};
+    uint64_t most = available_bytes(b) / 4;
+    uint64_t sample = 2 * (uint64_t)b->machine.l3_bytes; /* a stream that no cache holds */
+    sample = sample < KERNEL_SAMPLE_BYTES ? KERNEL_SAMPLE_BYTES : sample > SAMPLE_BYTES ? SAMPLE_BYTES : sample;
+    const char *type;
+    b->kernels_count = 0;
+    for (uint32_t i = 0; (type = tool_kernel_type(BERTH_ISA_AUTO, i)) != NULL && i < KERNELS_MAX; i++) {
+        const tool_measure want = {
+            .dtype = type, .memory_bytes = sample, .memory_max_bytes = most, .milliseconds = KERNEL_MS};
         tool_rates rates;
         berth_status status = tool_measure_rates(NULL, &want, &rates, err);
         if (status != BERTH_OK) {
             return status;
         }
-        struct kernel_row *row = &b->kernels[i];
+        struct kernel_row *row = &b->kernels[b->kernels_count++];
         snprintf(row->machine, sizeof row->machine, "%s", b->machine.key);
-        snprintf(row->dtype, sizeof row->dtype, "%s", kernel_names[i]);
+        snprintf(row->dtype, sizeof row->dtype, "%s", rates.dtype);
         row->decode_macs = rates.gemv_macs_per_s;
         row->prefill_macs = rates.gemm_macs_per_s;
+        row->stream = rates.kernel_bytes_per_s;
+        row->threads = rates.threads;
     }
     return BERTH_OK;
 }
@@ -131,7 +137,7 @@ static berth_status measure_file(struct bench_machine *b, const char *path, bert
 {
     tool_volume volume;
     tool_rates rates;
-    const tool_measure want = {.plain_file = true, .memory_max_bytes = 80 << 20, .milliseconds = MEASURE_MS};
+    const tool_measure want = {.plain_file = true, .memory_max_bytes = 80 << 20, .milliseconds = DISK_MS};
     berth_status status = tool_volume_of(path, &volume, err);
     if (status == BERTH_OK) {
         status = tool_measure_rates(path, &want, &rates, err);
@@ -252,7 +258,7 @@ static int measure(struct bench_machine *b)
 static bool keep(struct bench_machine *b)
 {
     bool kept = store_do(b->store, "BEGIN IMMEDIATE", NULL) && store_put(b->store, &machine_table, &b->machine);
-    for (int i = 0; kept && i < KERNELS_MAX; i++) {
+    for (uint32_t i = 0; kept && i < b->kernels_count; i++) {
         kept = store_put(b->store, &kernel_table, &b->kernels[i]);
     }
     for (uint32_t i = 0; kept && i < b->volumes_count; i++) {
@@ -270,6 +276,13 @@ static bool take_volume(void *user, const void *row)
     return b->volumes_count < VOLUMES_MAX;
 }
 
+static bool take_kernel(void *user, const void *row)
+{
+    struct bench_machine *b = user;
+    b->kernels[b->kernels_count++] = *(const struct kernel_row *)row;
+    return b->kernels_count < KERNELS_MAX;
+}
+
 /* What is known of this machine; false: nothing, or not the disk asked for. */
 static bool recall(struct bench_machine *b)
 {
@@ -281,10 +294,11 @@ static bool recall(struct bench_machine *b)
     if (b->options.path != NULL && !machine_get_volume(b->store, machine.key, b->options.path, &volume)) {
         return false;
     }
-    b->machine = machine;
-    for (int i = 0; i < KERNELS_MAX; i++) {
-        machine_get_kernel(b->store, machine.key, kernel_names[i], &b->kernels[i]);
+    struct kernel_row kernel;
+    if (!machine_each_kernel(b->store, machine.key, &kernel, take_kernel, b) || b->kernels_count == 0) {
+        return false;
     }
+    b->machine = machine;
     const char *const texts[2] = {machine.key, NULL};
     return store_each(b->store, &volume_table, "WHERE machine = ?1 ORDER BY mount", texts, &volume, take_volume, b);
 }
@@ -316,6 +330,17 @@ static void print_levels(const struct bench_machine *b, struct table *table)
     }
 }
 
+/* The others: --json, and bench kernels. */
+static bool is_common(const char *type)
+{
+    static const char *const common[] = {"Q4_K", "Q8_0", "BF16", "F32"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+        found = found || strcmp(type, common[i]) == 0;
+    }
+    return found;
+}
+
 static void print_facts(const struct bench_machine *b, struct table *table)
 {
     const struct machine_row *m = &b->machine;
@@ -341,13 +366,16 @@ static void print_facts(const struct bench_machine *b, struct table *table)
     snprintf(text, sizeof text, "%s by one thread, %s by %" PRId64, rate_format(m->memory_one, a),
              rate_format(m->memory_all, c), m->cpus);
     print_row(table, "memory rate", text);
-    for (int i = 0; i < KERNELS_MAX; i++) {
+    for (uint32_t i = 0; i < b->kernels_count; i++) {
         const struct kernel_row *k = &b->kernels[i];
         char name[32];
-        snprintf(name, sizeof name, "kernel %s", kernel_names[i]);
-        snprintf(text, sizeof text, "%.1f GMAC/s a token, %.1f a prompt", k->decode_macs * 1e-9,
-                 k->prefill_macs * 1e-9);
-        print_row(table, name, k->decode_macs > 0 ? text : "no kernel");
+        if (!is_common(k->dtype)) {
+            continue;
+        }
+        snprintf(name, sizeof name, "kernel %s", k->dtype);
+        snprintf(text, sizeof text, "%s from memory; from the cache %.1f GMAC/s a token, %.1f a prompt",
+                 rate_format(k->stream, a), k->decode_macs * 1e-9, k->prefill_macs * 1e-9);
+        print_row(table, name, text);
     }
     for (uint32_t i = 0; i < b->volumes_count; i++) {
         const struct volume_row *v = &b->volumes[i];
@@ -374,11 +402,13 @@ static void print_text(const struct bench_machine *b)
 static void json_rates(struct json_out *json, const struct bench_machine *b)
 {
     json_out_array(json, "kernels", false);
-    for (int i = 0; i < KERNELS_MAX; i++) {
+    for (uint32_t i = 0; i < b->kernels_count; i++) {
         json_out_object(json, NULL);
-        json_out_string(json, "type", kernel_names[i]);
+        json_out_string(json, "type", b->kernels[i].dtype);
+        json_out_real(json, "stream_bytes_per_s", b->kernels[i].stream);
         json_out_real(json, "decode_macs_per_s", b->kernels[i].decode_macs);
         json_out_real(json, "prefill_macs_per_s", b->kernels[i].prefill_macs);
+        json_out_u64(json, "threads", (uint64_t)b->kernels[i].threads);
         json_out_close(json);
     }
     json_out_close(json);

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/keep.h"
 #include "cli/verbs.h"
 #include "common/engine.h"
 #include "common/host.h"
 #include "common/json_out.h"
 #include "common/live.h"
 #include "common/report.h"
+#include "common/run_report.h"
 #include "common/sizes.h"
 #include "common/stats.h"
 
@@ -85,6 +87,7 @@ struct bench_speed {
     struct pass passes[PASSES_MAX];
     uint32_t count; /* finished passes; 0 is the one that warms */
     struct limit_share share;
+    struct run_report report; /* for the store: the passes that count, the cache full */
 };
 
 static void draw_ids(struct bench_speed *b)
@@ -140,6 +143,10 @@ static berth_status run_pass(struct bench_speed *b, berth_error *err)
     live_work(&b->engine, &between, pass->answer, &work);
     limit_of(&b->engine.limit, &work, false, &b->share);
     b->count++;
+    if (b->count == 1) {
+        b->report.base = (berth_stats)BERTH_STATS_INIT;
+        berth_model_get_stats(b->engine.model, &b->report.base);
+    }
     return BERTH_OK;
 }
 
@@ -243,6 +250,21 @@ static void print_json(const struct bench_speed *b)
     json_out_end(&json);
 }
 
+/* Before the engine closes. Prompts are predicted for a cache that starts empty: the first pass. */
+static void fill_report(struct bench_speed *b)
+{
+    struct run_report *report = &b->report;
+    report->engine = &b->engine;
+    report->steady = true;
+    report->prompt_tokens = b->options.prompt;
+    report->result.count = b->options.answer * (b->count - 1);
+    report->decode_tok_s = spread_of(b, offsetof(struct pass, answer)).median;
+    report->prefill_tok_s = b->passes[0].prompt;
+    report->ctx_mean = b->options.prompt + b->options.answer / 2.0;
+    berth_model_get_stats(b->engine.model, &report->stats);
+    host_read_peak(&report->peak);
+}
+
 static int run(int argc, char **argv)
 {
     static struct bench_speed b;
@@ -265,13 +287,15 @@ static int run(int argc, char **argv)
         b.ids = engine_take("bench speed", bytes);
         code = b.ids != NULL ? measure(&b) : EXIT_FAILED;
     }
-    if (code == EXIT_OK && b.options.json) {
-        print_json(&b);
-    } else if (code == EXIT_OK) {
-        print_text(&b);
+    if (code == EXIT_OK) {
+        fill_report(&b);
+        b.options.json ? print_json(&b) : print_text(&b);
     }
     free(b.ids);
     engine_close(&b.engine);
+    if (code == EXIT_OK) {
+        keep_run(&b.report, &b.options.model, "bench");
+    }
     return code;
 }
 

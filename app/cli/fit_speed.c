@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plan_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
 #include "common/table.h"
@@ -105,7 +106,7 @@ static void fill_request(const struct fit_target *target, const struct model_opt
         .fingerprint = model->fingerprint,
         .path = options->path,
         .dtype = model->dtypes_count > 0 ? model->dtypes[0].dtype : "",
-        .kv = plan->kv_type == BERTH_KV_F32 ? "f32" : "f16",
+        .kv = plan_kv_name(plan->kv_type),
         .policy = policy,
         .isa = named ? isa_names[options->isa] : kernels,
         .threads = plan->threads,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/host_files.h"
+#include "common/plan_out.h"
 #include "common/report.h"
 #include "common/speed.h"
 #include "store/runs.h"
@@ -30,7 +31,7 @@ static void fill_composition(const struct run_report *report, const struct model
         snprintf(row->path, sizeof row->path, "%s", options->path);
     }
     snprintf(row->engine, sizeof row->engine, "berth");
-    snprintf(row->kv, sizeof row->kv, "%s", plan->kv_type == BERTH_KV_F32 ? "f32" : "f16");
+    snprintf(row->kv, sizeof row->kv, "%s", plan_kv_name(plan->kv_type));
     snprintf(row->policy, sizeof row->policy, "%s", engine->info.policy);
     snprintf(row->isa, sizeof row->isa, "%.15s", engine->info.kernels);
     snprintf(row->io, sizeof row->io, "%.15s", engine->info.io_engine);
@@ -56,12 +57,13 @@ static void fill_measured(const struct run_report *report, struct run_row *row)
     row->tokens = report->result.count;
     row->prefill = report->prefill_tok_s;
     row->prompt = report->prompt_tokens;
-    row->ctx_mean = report->prompt_tokens + tokens / 2;
+    row->ctx_mean = report->ctx_mean > 0 ? report->ctx_mean : report->prompt_tokens + tokens / 2;
     uint64_t hits = s->hits[BERTH_PHASE_DECODE] - base->hits[BERTH_PHASE_DECODE];
     uint64_t misses = s->misses[BERTH_PHASE_DECODE] - base->misses[BERTH_PHASE_DECODE];
     row->hit = hits + misses > 0 ? (double)hits / (double)(hits + misses) : 0;
     if (limit->measured) {
         row->memory_rate = limit->rates.memory_bytes_per_s;
+        row->stream = limit->rates.kernel_bytes_per_s;
         row->read_rate = limit->rates.read_bytes_per_s;
         row->decode_macs = limit->rates.gemv_macs_per_s;
         row->prefill_macs = limit->rates.gemm_macs_per_s;
@@ -103,7 +105,7 @@ static bool fill_predicted(struct store *store, const struct run_report *report,
         .threads = row->threads,
         .ctx_tokens = row->ctx_mean,
         .prompt_tokens = report->prompt_tokens,
-        .run_tokens = report->stats.warm_experts > 0 ? 0 : report->result.count,
+        .run_tokens = report->steady || report->stats.warm_experts > 0 ? 0 : report->result.count,
         .chunk_tokens = plan->chunk_tokens,
         .slots = row->slots,
         .experts = row->experts,

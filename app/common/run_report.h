@@ -18,6 +18,7 @@ struct run_report {
     berth_stats base; /* when generation began */
     double first_token_estimate_s;
     bool sampled;
+    bool steady; /* the cache was filled before what counts began */
     uint64_t seed;
     char *piece; /* [piece_cap]: scratch for repeating the text */
     size_t piece_cap;
@@ -26,6 +27,7 @@ struct run_report {
     struct host_peak peak;
     struct limit_share share, prefill_share;
     double prefill_s, decode_s, prefill_tok_s, decode_tok_s;
+    double ctx_mean; /* position of the generated tokens, on average; 0: one answer after the prompt */
 };
 
 void run_report_finish(struct run_report *report);

@@ -30,10 +30,8 @@ static const struct store_column machine_columns[] = {
     REAL(machine_row, memory_one), REAL(machine_row, memory_all),
 };
 static const struct store_column kernel_columns[] = {
-    TEXT(kernel_row, machine),
-    TEXT(kernel_row, dtype),
-    REAL(kernel_row, decode_macs),
-    REAL(kernel_row, prefill_macs),
+    TEXT(kernel_row, machine),      TEXT(kernel_row, dtype),  REAL(kernel_row, decode_macs),
+    REAL(kernel_row, prefill_macs), REAL(kernel_row, stream), INT(kernel_row, threads),
 };
 static const struct store_column volume_columns[] = {
     TEXT(volume_row, machine), TEXT(volume_row, source),    TEXT(volume_row, mount),        TEXT(volume_row, type),
@@ -79,6 +77,13 @@ bool machine_get_kernel(struct store *store, const char *key, const char *dtype,
     bool found = false;
     const char *const texts[2] = {key, dtype};
     return store_each(store, &kernel_table, "WHERE machine = ?1 AND dtype = ?2", texts, out, first, &found) && found;
+}
+
+bool machine_each_kernel(struct store *store, const char *key, struct kernel_row *row,
+                         bool (*fn)(void *user, const void *row), void *user)
+{
+    const char *const texts[2] = {key, NULL};
+    return store_each(store, &kernel_table, "WHERE machine = ?1 ORDER BY dtype", texts, row, fn, user);
 }
 
 bool machine_get_volume(struct store *store, const char *key, const char *path, struct volume_row *out)

@@ -20,7 +20,9 @@ struct machine_row {
 struct kernel_row {
     char machine[MACHINE_KEY_MAX];
     char dtype[16];
-    double decode_macs, prefill_macs; /* multiply-adds/s, all threads */
+    double decode_macs, prefill_macs; /* multiply-adds/s, weights in the cache */
+    double stream;                    /* bytes/s, weights in memory, a token at a time */
+    int64_t threads;                  /* that these were measured with */
 };
 
 struct volume_row {
@@ -39,6 +41,9 @@ bool machine_identify(struct machine_row *row, berth_error *err);
 /* The stored row of a key; false: none (or the store failed). */
 bool machine_get(struct store *store, const char *key, struct machine_row *out);
 bool machine_get_kernel(struct store *store, const char *key, const char *dtype, struct kernel_row *out);
+/* Every kernel that was measured, by name; fn says whether to go on. */
+bool machine_each_kernel(struct store *store, const char *key, struct kernel_row *row,
+                         bool (*fn)(void *user, const void *row), void *user);
 /* The volume that a path lies on, when it was measured. */
 bool machine_get_volume(struct store *store, const char *key, const char *path, struct volume_row *out);
 

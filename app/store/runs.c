@@ -69,6 +69,7 @@ static const struct store_column columns[] = {
     REAL(work_bytes),
     REAL(work_macs),
     REAL(law_prefill),
+    REAL(stream),
 };
 const struct store_table run_table = {"run", columns, sizeof columns / sizeof columns[0], sizeof(struct run_row)};
 
@@ -162,8 +163,8 @@ static bool learn_row(void *user, const void *data)
     struct calibration *c = user;
     const struct run_row *row = data;
     bool same = same_model(c, row);
-    if (row->memory_rate > 0) {
-        add_sample(&c->memory, row->memory_rate);
+    if (row->stream > 0 && same) { /* the kernel of its type */
+        add_sample(&c->memory, row->stream);
     }
     if (row->read_rate > 0 && same) { /* requests of this model's size */
         add_sample(&c->reads, row->read_rate);
@@ -244,6 +245,30 @@ static void apply(struct calibration *c, struct speed_answer *out)
 
 /* ---- rates ------------------------------------------------------------------------------------------ */
 
+static double first_of(const double *rates, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rates[i] > 0) {
+            return rates[i];
+        }
+    }
+    return 0;
+}
+#define FIRST_OF(...) first_of((const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+/* Fewer threads than were measured: multiply-adds shrink with them, memory once it is no longer full. */
+static void scale_to_threads(int64_t threads, const struct machine_row *machine, struct kernel_row *kernel)
+{
+    if (threads <= 0 || kernel->threads <= threads) {
+        return;
+    }
+    double share = (double)threads / (double)kernel->threads;
+    bool known = machine->memory_one > 0 && machine->memory_all > 0;
+    kernel->decode_macs *= share;
+    kernel->prefill_macs *= share;
+    kernel->stream *= known ? fmin((double)threads * machine->memory_one / machine->memory_all, 1) : share;
+}
+
 /* Given, kept by bench machine, the median of earlier runs, measured just now: the last is the shortest measurement. Of
  * the disk and the kernel, earlier runs of the model come first: they asked for what it asks for. */
 static void find_rates(struct store *store, struct calibration *c, struct speed_answer *out)
@@ -255,29 +280,21 @@ static void find_rates(struct store *store, struct calibration *c, struct speed_
     if (store != NULL) {
         machine_get(store, r->machine, &machine);
         machine_get_kernel(store, r->machine, r->dtype, &kernel);
+        scale_to_threads(r->threads, &machine, &kernel);
         if (r->path != NULL) {
             machine_get_volume(store, r->machine, r->path, &volume);
         }
     }
     const tool_rates none = {0};
     const tool_rates *now = r->rates != NULL ? r->rates : &none;
-    const double memory[] = {r->memory_rate, machine.memory_all, median(&c->memory, 0), now->memory_bytes_per_s};
-    const double reads[] = {r->read_rate, median(&c->reads, 0), now->read_bytes_per_s, volume.read_rate};
-    const double macs[] = {0, median(&c->macs, 0), kernel.decode_macs, now->gemv_macs_per_s};
-    const double prefill[] = {0, median(&c->prefill_macs, 0), kernel.prefill_macs, now->gemm_macs_per_s};
-    out->memory_basis = out->read_basis = "unknown";
-    for (int i = 3; i >= 0; i--) {
-        if (memory[i] > 0) {
-            out->machine.memory_bytes_per_s = memory[i];
-            out->memory_basis = i == 0 ? "given" : "measured";
-        }
-        if (reads[i] > 0) {
-            out->machine.read_bytes_per_s = reads[i];
-            out->read_basis = i == 0 ? "given" : "measured";
-        }
-        out->machine.macs_per_s = macs[i] > 0 ? macs[i] : out->machine.macs_per_s;
-        out->machine.prefill_macs_per_s = prefill[i] > 0 ? prefill[i] : out->machine.prefill_macs_per_s;
-    }
+    berth_speed_machine *m = &out->machine;
+    m->memory_bytes_per_s =
+        FIRST_OF(r->memory_rate, kernel.stream, median(&c->memory, 0), now->kernel_bytes_per_s, machine.memory_all);
+    m->read_bytes_per_s = FIRST_OF(r->read_rate, median(&c->reads, 0), now->read_bytes_per_s, volume.read_rate);
+    m->macs_per_s = FIRST_OF(median(&c->macs, 0), kernel.decode_macs, now->gemv_macs_per_s);
+    m->prefill_macs_per_s = FIRST_OF(median(&c->prefill_macs, 0), kernel.prefill_macs, now->gemm_macs_per_s);
+    out->memory_basis = r->memory_rate > 0 ? "given" : m->memory_bytes_per_s > 0 ? "measured" : "unknown";
+    out->read_basis = r->read_rate > 0 ? "given" : m->read_bytes_per_s > 0 ? "measured" : "unknown";
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------- */

@@ -28,4 +28,7 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     /* 2: what a run had to do, so that other rates can be applied to it later */
     "ALTER TABLE run ADD COLUMN work_bytes REAL; ALTER TABLE run ADD COLUMN work_macs REAL;"
     "ALTER TABLE run ADD COLUMN law_prefill REAL;",
+    /* 3: memory as each kernel streams it, by how many threads; rates that were measured without go */
+    "ALTER TABLE kernel_rate ADD COLUMN stream REAL; ALTER TABLE kernel_rate ADD COLUMN threads INTEGER;"
+    "DELETE FROM kernel_rate; ALTER TABLE run ADD COLUMN stream REAL;",
 };

@@ -3,7 +3,7 @@
 #ifndef APP_SCHEMA_H
 #define APP_SCHEMA_H
 
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 3 };
 extern const char *const schema_steps[SCHEMA_VERSION];
 
 #endif

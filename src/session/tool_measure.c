@@ -20,6 +20,7 @@ enum {
     READS_MAX = 4096,          /* of one measurement */
     MEMORY_PIECE = 256 * 1024, /* streamed by one thread at a time */
     MEMORY_PASSES = 3,
+    STREAM_NS = 20000000,
     KERNEL_K = 2048,
     KERNEL_ROWS = 32, /* 32 x 2048 stay in the second-level cache in every format */
     KERNEL_TOKENS = 16,
@@ -251,6 +252,17 @@ static double stream_rate(struct bench *b, pool_fn *fn, uint32_t pieces, uint32_
     return best > 0 ? (double)pieces * MEMORY_PIECE * 1e9 / (double)best : 0;
 }
 
+/* What a kernel gets through in about STREAM_NS: a slow one needs no more to show its rate, as it does not wait for
+ * memory. */
+static uint32_t kernel_pieces(const struct bench *b, uint32_t pieces)
+{
+    double bytes_per_s = b->rates->gemv_macs_per_s * b->rates->weight_bits / 8;
+    double most = bytes_per_s * STREAM_NS * 1e-9 / MEMORY_PIECE;
+    double least = b->threads * 4.0;
+    most = most > least ? most : least;
+    return bytes_per_s > 0 && most < pieces ? (uint32_t)most : pieces;
+}
+
 static void measure_memory(struct bench *b)
 {
     uint32_t pieces = (uint32_t)(b->memory_bytes / MEMORY_PIECE);
@@ -266,7 +278,8 @@ static void measure_memory(struct bench *b)
     }
     b->rates->plain_bytes_per_s = sum != 0 ? rate : 0;
     if (b->kernels != NULL && b->kernels->matmul[b->dtype] != NULL) {
-        b->rates->kernel_bytes_per_s = stream_rate(b, product_piece, pieces, grain);
+        uint32_t some = kernel_pieces(b, pieces);
+        b->rates->kernel_bytes_per_s = stream_rate(b, product_piece, some, some / (b->threads * 4) + 1);
         rate = b->rates->kernel_bytes_per_s > rate ? b->rates->kernel_bytes_per_s : rate;
     }
     if (rate > 0 && sum != 0) {
@@ -379,6 +392,7 @@ static void choose(struct bench *b, const struct checkpoint *checkpoint)
     }
     b->weight_bytes = b->weight_row_bytes * KERNEL_ROWS;
     b->act_bytes = size_round_up((size_t)act_row_bytes(ACT_F32, KERNEL_K), ARENA_ALIGN); /* the largest kind */
+    b->rates->threads = b->threads;
     snprintf(b->rates->dtype, sizeof b->rates->dtype, "%s", quant_row(b->dtype)->name);
     b->rates->weight_bits = 8.0 * (double)b->weight_row_bytes / KERNEL_K;
 }

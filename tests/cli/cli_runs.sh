@@ -76,7 +76,7 @@ go bench machine "$model" --json
 want_code 0
 want_json
 want_value measured_now true
-want_value kernels.# 4
+want_value kernels.0.type F32
 want_value disks.# 1
 want_value limits.0.name MemAvailable
 rate=$(value memory_bytes_per_s_all)
