@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "cli/verbs.h"
 #include "common/host.h"
 #include "common/json_out.h"
@@ -83,14 +84,7 @@ struct bench_kernels {
 
 static bool same_name(const char *a, const char *b)
 {
-    for (; *a != '\0' && *b != '\0'; a++, b++) {
-        char x = *a >= 'a' && *a <= 'z' ? (char)(*a - 32) : *a;
-        char y = *b >= 'a' && *b <= 'z' ? (char)(*b - 32) : *b;
-        if (x != y) {
-            return false;
-        }
-    }
-    return *a == *b;
+    return str_same(str_from(a), str_from(b));
 }
 
 static bool wanted(const struct kernels_options *o, const char *type)

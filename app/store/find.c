@@ -5,19 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "common/report.h"
 #include "common/sizes.h"
 
 /* ---- matching --------------------------------------------------------------------------------------- */
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool begins(const char *text, const char *part)
 {
-    while (*part != '\0' && lower(*text) == lower(*part)) {
+    while (*part != '\0' && ascii_lower(*text) == ascii_lower(*part)) {
         text++;
         part++;
     }

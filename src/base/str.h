@@ -42,14 +42,28 @@ static inline bool str_ends(struct str a, struct str suffix)
     return a.bytes >= suffix.bytes && memcmp(a.ptr + (a.bytes - suffix.bytes), suffix.ptr, suffix.bytes) == 0;
 }
 
+static inline char ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Equal but for the case of ASCII letters. */
+static inline bool str_same(struct str a, struct str b)
+{
+    bool same = a.bytes == b.bytes;
+    for (size_t i = 0; same && i < a.bytes; i++) {
+        same = ascii_lower(a.ptr[i]) == ascii_lower(b.ptr[i]);
+    }
+    return same;
+}
+
 /* FNV-1a, 64 bit (Fowler, Noll, Vo). */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes)
 {
     const unsigned char *p = data;
     uint64_t h = seed;
     for (size_t i = 0; i < bytes; i++) {
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): an array's bytes, which it cannot follow
-         */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it cannot follow an array's bytes */
         h = (h ^ p[i]) * 0x100000001b3ull;
     }
     return h;

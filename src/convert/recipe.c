@@ -126,20 +126,10 @@ const struct convert_recipe *convert_recipe_row(uint32_t i)
     return i < RECIPES ? &recipes[i] : NULL;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 const struct convert_recipe *convert_recipe_find(struct str name)
 {
     for (uint32_t i = 0; i < RECIPES; i++) {
-        struct str row = str_from(recipes[i].name);
-        bool same = row.bytes == name.bytes;
-        for (size_t c = 0; same && c < row.bytes; c++) {
-            same = lower(name.ptr[c]) == row.ptr[c];
-        }
-        if (same) {
+        if (str_same(name, str_from(recipes[i].name))) {
             return &recipes[i];
         }
     }

@@ -82,7 +82,8 @@ static void fill(struct next_use *policy, uint64_t half_life, uint64_t mix, uint
     policy->step = (float)step;
     policy->mix = (float)((double)mix / 100.0);
     for (uint32_t i = 0; i < CELLS; i++) { /* the first guess counts like so many trials */
-        float guess = (float)first_guess[i / SHARE_COLUMNS][i % SHARE_COLUMNS] / 1000.0f;
+        uint32_t row = i / SHARE_COLUMNS;
+        float guess = (float)first_guess[row][i % SHARE_COLUMNS] / 1000.0f;
         policy->lessons[i] = (struct lesson){(float)patience, (float)patience * guess};
     }
 }

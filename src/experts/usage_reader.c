@@ -223,13 +223,16 @@ static void take_word(struct usage_reader *reader, uint32_t word)
         }
     } else if (at == 3) {
         uint64_t cell = reader->binary_cell++;
-        if (reader->file_experts == 0 || cell / reader->file_experts >= reader->file_layers) {
+        uint64_t layer = reader->file_experts == 0 ? UINT64_MAX : cell / reader->file_experts;
+        if (layer >= reader->file_layers) {
             reader->damaged++;
-        } else if (word != 0 && reader->shape != NULL) {
-            note_shape(reader, (double)(cell / reader->file_experts), (double)(cell % reader->file_experts));
+            return;
+        }
+        uint64_t expert = cell % reader->file_experts;
+        if (word != 0 && reader->shape != NULL) {
+            note_shape(reader, (double)layer, (double)expert);
         } else if (word != 0) {
-            uint32_t index = usage_find_layer(usage, (int64_t)(cell / reader->file_experts));
-            uint64_t expert = cell % reader->file_experts;
+            uint32_t index = usage_find_layer(usage, (int64_t)layer);
             if (index == usage->layers_count || expert >= usage->experts) {
                 reader->skipped++;
             } else {

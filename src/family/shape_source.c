@@ -319,7 +319,7 @@ berth_status source_list(const struct shape_source *source, const struct shape_k
         return BERTH_OK;
     }
     if (value.token.kind != JSON_ARRAY_BEGIN) {
-        uint32_t one;
+        uint32_t one = 0;
         TRY(source_json_u32(source, name, &value, key->max, &one));
         for (uint32_t i = 0; i < count; i++) {
             out[i] = one;

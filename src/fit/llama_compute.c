@@ -100,7 +100,8 @@ static void widen(struct graph *graph, const struct shape *shape, const struct l
         }
         if (layer->state != SHAPE_NO_STATE && layer->cache == SHAPE_NO_CACHE) {
             /* Of what a recurrent layer works on, its inputs are the wider part. */
-            graph->attention = most(graph->attention, 4 * (layer->conv_elems / 3) + 2 * shape->number[SHAPE_HIDDEN]);
+            graph->attention =
+                most(graph->attention, 4 * (layer->conv_elems / 3) + 2 * (uint64_t)shape->number[SHAPE_HIDDEN]);
         }
         widen_ffn(graph, layer, shape);
     }

@@ -5,13 +5,10 @@
  *
  * Sources: the kernel's admin-guide/cputopology (thread_siblings_list), cpu_capacity (of the arm64 and the hybrid x86
  * schedulers), and the PMU list of performance cores on hybrid Intel processors. */
-#include "os/cpu.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "os/cpu.h"
+#include "os/cpu_text.h"
 
 enum { TEXT_BYTES = 1024 };
 
@@ -27,21 +24,6 @@ static bool has(const struct os_cpu_set *set, uint32_t cpu)
 static void add(struct os_cpu_set *set, uint32_t cpu)
 {
     set->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
-}
-
-static bool read_text(const char *path, char text[TEXT_BYTES])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t got;
-    do {
-        got = read(fd, text, TEXT_BYTES - 1);
-    } while (got < 0 && errno == EINTR);
-    close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    return got > 0;
 }
 
 /* A decimal number at *text, at most OS_CPU_SET_MAX; false: none there. */
@@ -63,7 +45,7 @@ static bool read_list(const char *path, struct os_cpu_set *out)
 {
     char text[TEXT_BYTES];
     *out = (struct os_cpu_set){0};
-    if (!read_text(path, text)) {
+    if (!os_cpu_text(path, text, sizeof text)) {
         return false;
     }
     uint32_t first;
@@ -90,7 +72,7 @@ static uint32_t capacity_of(const char *root, uint32_t cpu)
     uint32_t value = 0;
     (void)snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity", root, (unsigned)cpu);
     const char *p = text;
-    return read_text(path, text) && number(&p, &value) ? value : 0;
+    return os_cpu_text(path, text, sizeof text) && number(&p, &value) ? value : 0;
 }
 
 /* Takes the efficiency cores out of *set. */

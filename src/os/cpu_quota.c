@@ -4,32 +4,13 @@
  * Only a default thread count depends on it, so the trees are looked for where every distribution mounts them, and
  * whatever cannot be read or understood counts as no quota.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "os/cpu.h"
+#include "os/cpu_text.h"
 
 enum { PATH_BYTES = 1024, TEXT_BYTES = 4000 };
-
-/* A small file as a NUL-terminated string, cut at cap - 1; false when unreadable. */
-static bool read_text(const char *path, char *text, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    size_t used = 0;
-    ssize_t got = 1;
-    while (used < cap - 1 && got > 0) {
-        got = read(fd, text + used, cap - 1 - used);
-        used += got > 0 ? (size_t)got : 0;
-    }
-    (void)close(fd);
-    text[used] = '\0';
-    return got >= 0;
-}
 
 /* Decimal digits; 0 when there are none (a quota of -1 or "max" is none too). At most 2^40. */
 static uint64_t parse_number(const char **text)
@@ -58,7 +39,7 @@ static uint32_t level_quota(const char *root, const char *mount, const char *gro
     char text[128];
     const char *p = text;
     int n = snprintf(path, sizeof path, "%s%s%s/%s", root, mount, group, v2 ? "cpu.max" : "cpu.cfs_quota_us");
-    if (n < 0 || n >= PATH_BYTES || !read_text(path, text, sizeof text)) {
+    if (n < 0 || n >= PATH_BYTES || !os_cpu_text(path, text, sizeof text)) {
         return UINT32_MAX;
     }
     uint64_t quota = parse_number(&p);
@@ -67,7 +48,7 @@ static uint32_t level_quota(const char *root, const char *mount, const char *gro
         return cpus(quota, parse_number(&p));
     }
     n = snprintf(path, sizeof path, "%s%s%s/cpu.cfs_period_us", root, mount, group);
-    if (n < 0 || n >= PATH_BYTES || !read_text(path, text, sizeof text)) {
+    if (n < 0 || n >= PATH_BYTES || !os_cpu_text(path, text, sizeof text)) {
         return UINT32_MAX;
     }
     p = text;
@@ -134,7 +115,7 @@ uint32_t os_cpu_quota(const char *root)
     char path[PATH_BYTES];
     char text[TEXT_BYTES];
     int n = snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (n < 0 || n >= PATH_BYTES || !read_text(path, text, sizeof text)) {
+    if (n < 0 || n >= PATH_BYTES || !os_cpu_text(path, text, sizeof text)) {
         return UINT32_MAX;
     }
     uint32_t least = UINT32_MAX;

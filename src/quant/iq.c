@@ -166,20 +166,11 @@ static void iq4_xs_block(const unsigned char *p, float *out)
     }
 }
 
-#define BLOCKS(name, bytes)                                          \
-    void name##_dequantise(const void *blocks, float *out, size_t n) \
-    {                                                                \
-        const unsigned char *p = blocks;                             \
-        for (size_t at = 0; at < n; at += SUPER, p += (bytes)) {     \
-            name##_block(p, out + at);                               \
-        }                                                            \
-    }
-
-BLOCKS(iq2_xxs, 66)
-BLOCKS(iq2_xs, 74)
-BLOCKS(iq2_s, 82)
-BLOCKS(iq3_xxs, 98)
-BLOCKS(iq3_s, 110)
-BLOCKS(iq1_s, 50)
-BLOCKS(iq1_m, 56)
-BLOCKS(iq4_xs, 136)
+SUPER_DEQUANTISE(iq2_xxs, 66)
+SUPER_DEQUANTISE(iq2_xs, 74)
+SUPER_DEQUANTISE(iq2_s, 82)
+SUPER_DEQUANTISE(iq3_xxs, 98)
+SUPER_DEQUANTISE(iq3_s, 110)
+SUPER_DEQUANTISE(iq1_s, 50)
+SUPER_DEQUANTISE(iq1_m, 56)
+SUPER_DEQUANTISE(iq4_xs, 136)

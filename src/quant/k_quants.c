@@ -61,39 +61,41 @@ static void q3_k_block(const unsigned char *p, float *out)
     }
 }
 
+/* A value of a group is step x quant - base. */
+struct group_line {
+    float step, base;
+};
+
+/* Of group 0..7: d, dmin and the packed pairs stand at the start of a Q4_K or Q5_K block. */
+static struct group_line group_line(const unsigned char *p, int group)
+{
+    int scale;
+    int min;
+    k_scale_min(p + 4, group, &scale, &min);
+    return (struct group_line){f32_from_f16(load_u16(p)) * (float)scale, f32_from_f16(load_u16(p + 2)) * (float)min};
+}
+
 static void q4_k_block(const unsigned char *p, float *out)
 {
-    float d = f32_from_f16(load_u16(p));
-    float dmin = f32_from_f16(load_u16(p + 2));
     for (int group = 0; group < 8; group++) {
-        int scale;
-        int min;
-        k_scale_min(p + 4, group, &scale, &min);
-        float step = d * (float)scale;
-        float base = dmin * (float)min;
-        const unsigned char *quants = p + 16 + group / 2 * 32;
+        const struct group_line line = group_line(p, group);
+        const unsigned char *quants = p + 16 + (size_t)(group / 2) * 32;
         int shift = group % 2 * 4;
         for (int i = 0; i < 32; i++) {
-            out[group * 32 + i] = step * (float)(quants[i] >> shift & 15) - base;
+            out[group * 32 + i] = line.step * (float)(quants[i] >> shift & 15) - line.base;
         }
     }
 }
 
 static void q5_k_block(const unsigned char *p, float *out)
 {
-    float d = f32_from_f16(load_u16(p));
-    float dmin = f32_from_f16(load_u16(p + 2));
     for (int group = 0; group < 8; group++) {
-        int scale;
-        int min;
-        k_scale_min(p + 4, group, &scale, &min);
-        float step = d * (float)scale;
-        float base = dmin * (float)min;
-        const unsigned char *quants = p + 48 + group / 2 * 32;
+        const struct group_line line = group_line(p, group);
+        const unsigned char *quants = p + 48 + (size_t)(group / 2) * 32;
         int shift = group % 2 * 4;
         for (int i = 0; i < 32; i++) {
             int q = (quants[i] >> shift & 15) | (p[16 + i] >> group & 1) << 4;
-            out[group * 32 + i] = step * (float)q - base;
+            out[group * 32 + i] = line.step * (float)q - line.base;
         }
     }
 }
@@ -105,10 +107,11 @@ static void q6_k_block(const unsigned char *p, float *out)
         int8_t scale;
         memcpy(&scale, p + 192 + group, 1);
         float step = d * (float)scale;
-        int half = group / 8;
+        size_t half = (size_t)group / 8;
         int quarter = group / 2 % 4;
-        const unsigned char *low = p + 64 * half + 32 * (quarter % 2) + group % 2 * 16;
-        const unsigned char *high = p + 128 + 32 * half + group % 2 * 16;
+        size_t odd = (size_t)group % 2 * 16;
+        const unsigned char *low = p + 64 * half + 32 * ((size_t)quarter % 2) + odd;
+        const unsigned char *high = p + 128 + 32 * half + odd;
         for (int i = 0; i < 16; i++) {
             int q = (low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4;
             out[group * 16 + i] = step * (float)(q - 32);
@@ -143,19 +146,10 @@ static void tq2_0_block(const unsigned char *p, float *out)
     }
 }
 
-#define BLOCKS(name, bytes)                                          \
-    void name##_dequantise(const void *blocks, float *out, size_t n) \
-    {                                                                \
-        const unsigned char *p = blocks;                             \
-        for (size_t at = 0; at < n; at += SUPER, p += (bytes)) {     \
-            name##_block(p, out + at);                               \
-        }                                                            \
-    }
-
-BLOCKS(q2_k, 84)
-BLOCKS(q3_k, 110)
-BLOCKS(q4_k, 144)
-BLOCKS(q5_k, 176)
-BLOCKS(q6_k, 210)
-BLOCKS(tq1_0, 54)
-BLOCKS(tq2_0, 66)
+SUPER_DEQUANTISE(q2_k, 84)
+SUPER_DEQUANTISE(q3_k, 110)
+SUPER_DEQUANTISE(q4_k, 144)
+SUPER_DEQUANTISE(q5_k, 176)
+SUPER_DEQUANTISE(q6_k, 210)
+SUPER_DEQUANTISE(tq1_0, 54)
+SUPER_DEQUANTISE(tq2_0, 66)

@@ -63,6 +63,26 @@ static struct line run_line(const struct super *super, int run)
                          -f32_from_f16(super->dmin) * (float)super->min[run]};
 }
 
+/* Better integers for one run: its error. Better d and dmin for the integers of all. */
+typedef float choose_fn(const struct super_job *job, struct super *super, int run);
+typedef void refit_fn(const struct super_job *job, struct super *super);
+
+/* The best of a few rounds of both, from a first guess. */
+static void refine(const struct super_job *job, struct super super, choose_fn *choose, refit_fn *refit,
+                   struct super *out)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        super.error = 0;
+        for (int run = 0; run < job->runs; run++) {
+            super.error += choose(job, &super, run);
+        }
+        if (round == 0 || super.error < out->error) {
+            *out = super;
+        }
+        refit(job, &super);
+    }
+}
+
 /* ---- scale and minimum ------------------------------------------------------------------------------- */
 
 /* Rounded scale and minimum of a run: the present ones, or with one of them changed by one. */
@@ -149,16 +169,7 @@ static void fit_pairs(const struct super_job *job, struct super *out)
         super.scale[run] = d > 0 ? nearest_int(line[run].step / d, 0, job->scale_high) : 0;
         super.min[run] = dmin > 0 ? nearest_int(-line[run].base / dmin, 0, job->scale_high) : 0;
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        super.error = 0;
-        for (int run = 0; run < job->runs; run++) {
-            super.error += choose_pair(job, &super, run);
-        }
-        if (round == 0 || super.error < out->error) {
-            *out = super;
-        }
-        refit_pair(job, &super);
-    }
+    refine(job, super, choose_pair, refit_pair, out);
 }
 
 /* ---- scale only -------------------------------------------------------------------------------------- */
@@ -217,16 +228,7 @@ static void fit_scales(const struct super_job *job, struct super *out)
     for (int run = 0; run < job->runs; run++) {
         super.scale[run] = d != 0 ? nearest_int(step[run] / d, job->scale_low, job->scale_high) : 0;
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        super.error = 0;
-        for (int run = 0; run < job->runs; run++) {
-            super.error += choose_scale(job, &super, run);
-        }
-        if (round == 0 || super.error < out->error) {
-            *out = super;
-        }
-        refit_scale(job, &super);
-    }
+    refine(job, super, choose_scale, refit_scale, out);
 }
 
 /* ---- packing ----------------------------------------------------------------------------------------- */

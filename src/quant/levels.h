@@ -7,6 +7,16 @@
 
 enum { SUPER = 256 }; /* values of a super-block */
 
+/* name_dequantise() over super-blocks, given name_block(block, out). */
+#define SUPER_DEQUANTISE(name, bytes)                                \
+    void name##_dequantise(const void *blocks, float *out, size_t n) \
+    {                                                                \
+        const unsigned char *p = blocks;                             \
+        for (size_t at = 0; at < n; at += SUPER, p += (bytes)) {     \
+            name##_block(p, out + at);                               \
+        }                                                            \
+    }
+
 /* The 16 levels of IQ4_NL and IQ4_XS. */
 extern const int8_t iq4_levels[16];
 

@@ -90,20 +90,10 @@ enum dtype quant_from_safetensors(struct str name)
     return DTYPE_COUNT;
 }
 
-static char ascii_upper(char c)
-{
-    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
-
 enum dtype quant_from_name(struct str name)
 {
     for (int t = 0; t < DTYPE_COUNT; t++) {
-        struct str row = str_from(quant_rows[t].name);
-        bool same = row.bytes == name.bytes;
-        for (size_t i = 0; same && i < row.bytes; i++) {
-            same = ascii_upper(name.ptr[i]) == row.ptr[i];
-        }
-        if (same) {
+        if (str_same(name, str_from(quant_rows[t].name))) {
             return (enum dtype)t;
         }
     }

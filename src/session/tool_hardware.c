@@ -4,28 +4,20 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "model/json.h"
 #include "tool.h"
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool same(const char *a, const char *b)
 {
-    while (*a != '\0' && lower(*a) == lower(*b)) {
-        a++;
-        b++;
-    }
-    return *a == *b;
+    return str_same(str_from(a), str_from(b));
 }
 
 static bool has(const char *whole, const char *part)
 {
     for (; *whole != '\0'; whole++) {
         size_t i = 0;
-        while (part[i] != '\0' && lower(whole[i]) == lower(part[i])) {
+        while (part[i] != '\0' && ascii_lower(whole[i]) == ascii_lower(part[i])) {
             i++;
         }
         if (part[i] == '\0') {
@@ -41,7 +33,7 @@ static const char *without_brand(const char *name)
     static const char *const brands[] = {"Apple ", "NVIDIA ", "GeForce ", "AMD ", "Radeon ", "Instinct ", "Intel "};
     for (size_t i = 0; i < sizeof brands / sizeof brands[0]; i++) {
         size_t k = 0;
-        while (brands[i][k] != '\0' && lower(name[k]) == lower(brands[i][k])) {
+        while (brands[i][k] != '\0' && ascii_lower(name[k]) == ascii_lower(brands[i][k])) {
             k++;
         }
         name += brands[i][k] == '\0' ? k : 0;
