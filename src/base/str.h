@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 struct str {
     const char *ptr; /* not NUL-terminated; lifetime as documented by who hands it out */
     size_t bytes;
@@ -69,6 +71,23 @@ static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes)
     return h;
 }
 #define HASH_SEED 0xcbf29ce484222325ull
+
+/* For tables in memory, eight bytes at a time: nothing that is kept may depend on its values. */
+static inline uint64_t hash_name(struct str name)
+{
+    uint64_t h = name.bytes;
+    size_t at = 0;
+    for (; at + 8 <= name.bytes; at += 8) {
+        h = (h ^ load_u64(name.ptr + at)) * 0x9e3779b97f4a7c15ull; /* 2^64 by the golden ratio */
+        h ^= h >> 32;
+    }
+    uint64_t rest = 0;
+    if (at < name.bytes) {
+        memcpy(&rest, name.ptr + at, name.bytes - at);
+    }
+    h = (h ^ rest) * 0x9e3779b97f4a7c15ull;
+    return h ^ h >> 32;
+}
 
 /* True when all bytes are well-formed UTF-8 (RFC 3629: no surrogates, nothing above U+10FFFF, shortest form). */
 bool utf8_is_valid(const char *ptr, size_t bytes);

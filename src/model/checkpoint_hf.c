@@ -95,7 +95,7 @@ static berth_status shard_set_take(struct opening *o, struct shard_set *set, ber
 /* The table's cell of the name, or the free one where it belongs. The table is never full. */
 static uint32_t *shard_cell(const struct shard_set *set, struct str name)
 {
-    uint64_t at = hash_bytes(HASH_SEED, name.ptr, name.bytes);
+    uint64_t at = hash_name(name);
     for (;; at++) {
         uint32_t *cell = &set->table[at % SHARD_TABLE];
         if (*cell == 0 || str_equal(set->names[*cell - 1], name)) {
@@ -182,60 +182,7 @@ berth_status checkpoint_index_names(struct opening *o, const char *directory, co
     return BERTH_OK;
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------- */
-
-enum { FIRST_READ_BYTES = 256 << 10 }; /* most shards' headers are shorter, also those of a thousand tensors */
-
-/* Opens every file of the set, in order of name, and reads all headers before the first is parsed: the tensors of all
- * files make one array. */
-static berth_status read_headers(struct opening *o, const char *directory, const struct str *names, uint32_t count,
-                                 char **headers, uint64_t *headers_bytes, berth_error *err)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct os_file *file = &o->out->files[i];
-        struct reader reader;
-        char path[CHECKPOINT_PATH_BYTES];
-        TRY(checkpoint_join(path, directory, names[i], err));
-        TRY(os_file_open(file, path, true, o->hooks, err));
-        reader_begin(&reader, file, o->scratch);
-        TRY(reader_exact(&reader, FIRST_READ_BYTES, err));
-        TRY(at_path(safetensors_header_bytes(reader.ptr, reader.bytes, file->size_bytes, &headers_bytes[i], err), path,
-                    err));
-        TRY(reader_exact(&reader, headers_bytes[i], err));
-        o->out->header_bytes += reader.bytes;
-        reader_trim(&reader, headers_bytes[i]);
-        headers[i] = (char *)reader.ptr;
-    }
-    return BERTH_OK;
-}
-
-static berth_status build_tensors(struct opening *o, char *const *headers, const uint64_t *headers_bytes,
-                                  berth_error *err)
-{
-    struct checkpoint *out = o->out;
-    struct tensor_file *places = ARENA_NEW(o->scratch, struct tensor_file, out->files_count);
-    struct tensor *tensors = ARENA_NEW(o->scratch, struct tensor, 0);
-    uint32_t count = 0;
-    TRY(arena_check(o->scratch, "the tensor directory", err));
-    for (uint32_t i = 0; i < out->files_count; i++) {
-        const struct os_file *file = &out->files[i];
-        places[i] = (struct tensor_file){file->path, headers_bytes[i], file->size_bytes, true};
-        TRY(at_path(safetensors_parse(headers[i], headers_bytes[i], file->size_bytes, i, o->scratch, &count, err),
-                    file->path, err));
-    }
-    return tensor_dir_build(&out->tensors, tensors, count, places, out->files_count, o->scratch, err);
-}
-
-static berth_status open_weights(struct opening *o, const char *directory, const struct str *names, uint32_t count,
-                                 berth_error *err)
-{
-    TRY(checkpoint_take_files(o, count, err));
-    char **headers = ARENA_NEW(o->scratch, char *, count);
-    uint64_t *headers_bytes = ARENA_NEW(o->scratch, uint64_t, count);
-    TRY(arena_check(o->scratch, "the shard table", err));
-    TRY(read_headers(o, directory, names, count, headers, headers_bytes, err));
-    return build_tensors(o, headers, headers_bytes, err);
-}
+/* ---- the set of shards ------------------------------------------------------------------------------ */
 
 /* Every tensor that the index promises is there, in the file it names. */
 static berth_status check_index(struct opening *o, struct str document, const struct str *names, berth_error *err)
@@ -296,7 +243,7 @@ static berth_status open_indexed(struct opening *o, const char *directory, struc
         return at_path(BERTH_ERR_FORMAT, path, err);
     }
     sort_names(set.names, set.count);
-    TRY(open_weights(o, directory, set.names, set.count, err));
+    TRY(checkpoint_read_shards(o, directory, set.names, set.count, err));
     return at_path(check_index(o, document, set.names, err), path, err);
 }
 
@@ -334,14 +281,14 @@ static berth_status open_only(struct opening *o, const char *directory, berth_er
         return at_path(BERTH_ERR_FORMAT, directory, err);
     }
     struct str name = str_from(only.name);
-    return open_weights(o, directory, &name, 1, err);
+    return checkpoint_read_shards(o, directory, &name, 1, err);
 }
 
 static berth_status open_files(struct opening *o, const char *directory, const char *alone, berth_error *err)
 {
     if (alone != NULL) {
         struct str name = str_from(alone);
-        return open_weights(o, directory, &name, 1, err);
+        return checkpoint_read_shards(o, directory, &name, 1, err);
     }
     struct str document;
     TRY(read_document(o, directory, index_name, &document, err));

@@ -23,6 +23,11 @@ berth_status checkpoint_open_hf(struct opening *o, const char *directory, const 
 berth_status checkpoint_index_names(struct opening *o, const char *directory, const char *name, bool *named,
                                     berth_error *err);
 
+/* Opens the safetensors files of these names, sorted, in the directory, reads their headers and makes the tensor
+ * directory: checkpoint_shards.c. */
+berth_status checkpoint_read_shards(struct opening *o, const char *directory, const struct str *names, uint32_t count,
+                                    berth_error *err);
+
 /* Takes `count` closed files from the arena into out->files. */
 berth_status checkpoint_take_files(struct opening *o, uint32_t count, berth_error *err);
 /* directory "/" name into path[CHECKPOINT_PATH_BYTES]. */

@@ -344,6 +344,12 @@ bool json_skip(struct json *json)
     return kind != JSON_ERROR;
 }
 
+void json_took_value(struct json *json, size_t at)
+{
+    json->at = at;
+    value_done(json);
+}
+
 berth_status json_fail(const struct json *json, const char *path, berth_error *err)
 {
     error_set(err, BERTH_ERR_FORMAT, "JSON: %s at byte %zu", json->error != NULL ? json->error : "unexpected content",

@@ -56,6 +56,8 @@ void json_begin(struct json *json, struct str document);
 enum json_kind json_next(struct json *json);
 /* Skips the value whose first token is the current one (for KEY: the member's value). False on error. */
 bool json_skip(struct json *json);
+/* After KEY: the caller has read the member's value itself, a sound one that ends before byte `at`. */
+void json_took_value(struct json *json, size_t at);
 /* Fills err from the parser's error: "JSON: <what> at byte N". `path` may be NULL. */
 berth_status json_fail(const struct json *json, const char *path, berth_error *err);
 

@@ -18,11 +18,14 @@ enum {
 berth_status safetensors_header_bytes(const void *ptr, uint64_t bytes, uint64_t file_bytes, uint64_t *header_bytes,
                                       berth_error *err);
 
-/* Parses the first header_bytes bytes of the file and appends the tensors (tensor.file = file) to the arena, one behind
- * the other, so that several headers parsed in a row make one array. *count is increased. Names are borrowed from ptr,
- * where escaped ones are unescaped in place. */
+/* Tensors that a header of this many bytes can have at most: one for every brace, which as a rule is how many it has.
+ * At most TENSORS_MAX + 1. */
+uint32_t safetensors_most(const char *ptr, uint64_t header_bytes);
+
+/* Parses the first header_bytes bytes of the file into tensors[safetensors_most()] (tensor.file = file). Names are
+ * borrowed from ptr, where escaped ones are unescaped in place. */
 berth_status safetensors_parse(char *ptr, uint64_t header_bytes, uint64_t file_bytes, uint32_t file,
-                               struct arena *arena, uint32_t *count, berth_error *err);
+                               struct tensor *tensors, uint32_t most, uint32_t *count, berth_error *err);
 
 /* Walks the weight_map of a model.safetensors.index.json. */
 struct safetensors_index {

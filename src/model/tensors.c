@@ -30,7 +30,7 @@ berth_status tensor_dir_index(struct tensor_dir *dir, struct arena *arena, berth
     TRY(arena_check(arena, "the tensor directory", err));
     memset(table, 0, cells * sizeof *table);
     for (uint32_t i = 0; i < dir->count; i++) {
-        uint64_t at = hash_bytes(HASH_SEED, dir->items[i].name.ptr, dir->items[i].name.bytes);
+        uint64_t at = hash_name(dir->items[i].name);
         while (table[at & (cells - 1)] != 0) {
             at++;
         }
@@ -43,7 +43,7 @@ berth_status tensor_dir_index(struct tensor_dir *dir, struct arena *arena, berth
 
 static const struct tensor *look_up(const struct tensor_dir *dir, struct str name)
 {
-    uint64_t at = hash_bytes(HASH_SEED, name.ptr, name.bytes);
+    uint64_t at = hash_name(name);
     for (;; at++) { /* the table is never more than half full */
         uint32_t cell = dir->table[at & dir->table_mask];
         if (cell == 0) {

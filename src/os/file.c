@@ -79,8 +79,8 @@ static int open_retry(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-berth_status os_file_open(struct os_file *file, const char *path, bool want_direct, const struct os_hooks *hooks,
-                          berth_error *err)
+/* Opens a regular file, not yet for direct reads. */
+static berth_status open_plain(struct os_file *file, const char *path, const struct os_hooks *hooks, berth_error *err)
 {
     *file = (struct os_file){.fd = -1, .hooks = hooks};
     TRY(copy_path(file->path, sizeof file->path, path, err));
@@ -102,19 +102,39 @@ berth_status os_file_open(struct os_file *file, const char *path, bool want_dire
         error_at_path(err, path);
         return BERTH_ERR_UNSUPPORTED;
     }
-    if (want_direct) {
-        int flags = fcntl(fd, F_GETFL);
-        file->direct = flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0;
-        if (file->direct && !direct_read_works(fd)) {
-            file->direct = fcntl(fd, F_SETFL, flags & ~O_DIRECT) != 0;
-        }
-    }
-    if (!file->direct) {
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead: we know what we need */
-    }
     file->fd = fd;
     file->size_bytes = (uint64_t)info.st_size;
     file->written_ns = written_ns(&info);
+    return BERTH_OK;
+}
+
+static void set_direct(struct os_file *file)
+{
+    int flags = fcntl(file->fd, F_GETFL);
+    file->direct = flags >= 0 && fcntl(file->fd, F_SETFL, flags | O_DIRECT) == 0;
+}
+
+static void set_buffered(struct os_file *file)
+{
+    int flags = fcntl(file->fd, F_GETFL);
+    if (file->direct) {
+        file->direct = fcntl(file->fd, F_SETFL, flags & ~O_DIRECT) != 0;
+    }
+    if (!file->direct) {
+        (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead: we know what we need */
+    }
+}
+
+berth_status os_file_open(struct os_file *file, const char *path, bool want_direct, const struct os_hooks *hooks,
+                          berth_error *err)
+{
+    TRY(open_plain(file, path, hooks, err));
+    if (want_direct) {
+        set_direct(file);
+    }
+    if (!file->direct || !direct_read_works(file->fd)) {
+        set_buffered(file);
+    }
     return BERTH_OK;
 }
 
@@ -159,6 +179,24 @@ static berth_status read_fail(const struct os_file *file, uint64_t offset, berth
     return BERTH_ERR_IO;
 }
 
+static berth_status read_refused(const struct os_file *file, uint64_t offset, uint64_t bytes, int code,
+                                 berth_error *err)
+{
+    char text[128];
+    error_set(err, BERTH_ERR_IO, "reading %llu bytes failed: %s", (unsigned long long)bytes,
+              strerror_r(code, text, sizeof text));
+    return read_fail(file, offset, err);
+}
+
+static berth_status read_ended(const struct os_file *file, uint64_t offset, uint64_t bytes, uint64_t done,
+                               berth_error *err)
+{
+    error_set(err, BERTH_ERR_IO,
+              "the file ends too early: got %llu of the %llu bytes wanted; it had %llu bytes when opened",
+              (unsigned long long)done, (unsigned long long)bytes, (unsigned long long)file->size_bytes);
+    return read_fail(file, offset + done, err);
+}
+
 /* Reads [offset, offset + bytes); `room` >= bytes is what the buffer holds. *done: bytes there, also on failure. */
 static berth_status read_whole(const struct os_file *file, uint64_t offset, uint64_t bytes, uint64_t room,
                                unsigned char *buffer, berth_error *err)
@@ -174,20 +212,14 @@ static berth_status read_whole(const struct os_file *file, uint64_t offset, uint
             continue;
         }
         if (got < 0) {
-            char text[128];
-            error_set(err, BERTH_ERR_IO, "reading %llu bytes failed: %s", (unsigned long long)bytes,
-                      strerror_r((int)-got, text, sizeof text));
-            return read_fail(file, offset + at, err);
+            return read_refused(file, offset + at, bytes, (int)-got, err);
         }
         uint64_t reached = at + (uint64_t)got;
         if (reached > done) {
             done = reached;
             stalls = 0;
         } else if (got == 0 || ++stalls >= READ_STALLS_MAX) {
-            error_set(err, BERTH_ERR_IO,
-                      "the file ends too early: got %llu of the %llu bytes wanted; it had %llu bytes when opened",
-                      (unsigned long long)done, (unsigned long long)bytes, (unsigned long long)file->size_bytes);
-            return read_fail(file, offset + done, err);
+            return read_ended(file, offset, bytes, done, err);
         }
     }
     return BERTH_OK;
@@ -218,6 +250,30 @@ berth_status os_file_read(const struct os_file *file, uint64_t offset, uint64_t 
         (void)posix_fadvise(file->fd, (off_t)first, (off_t)(last - first), POSIX_FADV_DONTNEED);
     }
     return BERTH_OK;
+}
+
+berth_status os_file_open_page(struct os_file *file, const char *path, const struct os_hooks *hooks, void *page,
+                               uint64_t *page_bytes, berth_error *err)
+{
+    TRY(open_plain(file, path, hooks, err));
+    set_direct(file);
+    *page_bytes = file->size_bytes < OS_DIRECT_ALIGN ? file->size_bytes : OS_DIRECT_ALIGN;
+    int64_t got = file->direct ? read_once(file, page, OS_DIRECT_ALIGN, 0) : -EINVAL;
+    berth_status status = BERTH_OK;
+    if (got == -EINVAL || got == -EOPNOTSUPP) {
+        set_buffered(file);
+        status = os_file_read(file, 0, *page_bytes, page, err);
+    } else if (got < 0 && got != -EINTR) {
+        status = read_refused(file, 0, *page_bytes, (int)-got, err);
+    } else if (got == 0 && *page_bytes > 0) {
+        status = read_ended(file, 0, *page_bytes, 0, err);
+    } else if (got < (int64_t)*page_bytes) {
+        status = os_file_read(file, 0, *page_bytes, page, err);
+    }
+    if (status != BERTH_OK) {
+        os_file_close(file);
+    }
+    return status;
 }
 
 berth_status os_path_info(const char *path, bool *is_directory, uint64_t *size_bytes, berth_error *err)

@@ -23,6 +23,11 @@ berth_status os_file_open(struct os_file *file, const char *path, bool want_dire
                           berth_error *err);
 void os_file_close(struct os_file *file);
 
+/* Opens for direct reads where they work, and reads the first OS_DIRECT_ALIGN bytes of the file (all, if it is shorter)
+ * into `page`, aligned: one read that brings the header's length and shows whether direct reads work. */
+berth_status os_file_open_page(struct os_file *file, const char *path, const struct os_hooks *hooks, void *page,
+                               uint64_t *page_bytes, berth_error *err);
+
 /* Reads exactly `bytes` at `offset`. For direct files offset and buffer must be aligned to OS_DIRECT_ALIGN and the
  * buffer must hold `bytes` rounded up to it; what lies past `bytes` in that tail is unspecified. Retries EINTR and
  * short reads; a file that has become shorter is BERTH_ERR_IO with got and wanted. Thread-safe. */

@@ -68,10 +68,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *header = malloc(header_bytes);
         memcpy(header, data, header_bytes);
         arena_carve(&arena, scratch, SCRATCH_BYTES);
-        struct tensor *tensors = ARENA_NEW(&arena, struct tensor, 0);
+        uint32_t most = safetensors_most(header, header_bytes);
+        struct tensor *tensors = ARENA_NEW(&arena, struct tensor, most);
         struct tensor_file file = {"x", header_bytes, file_bytes, true};
-        if (safetensors_parse(header, header_bytes, file_bytes, 0, &arena, &count, NULL) == BERTH_OK &&
-            tensor_dir_build(&dir, tensors, count, &file, 1, &arena, NULL) == BERTH_OK) {
+        berth_error err;
+        berth_status status = tensors == NULL
+                                  ? BERTH_ERR_LIMIT
+                                  : safetensors_parse(header, header_bytes, file_bytes, 0, tensors, most, &count, &err);
+        MUST(status != BERTH_ERR_INTERNAL && count <= most);
+        if (status == BERTH_OK && tensor_dir_build(&dir, tensors, count, &file, 1, &arena, NULL) == BERTH_OK) {
             check(&dir, header_bytes, file_bytes);
         }
         free(header);

@@ -559,14 +559,15 @@ struct fault {
 static int64_t faulty_read(void *user, int fd, void *buffer, size_t bytes, uint64_t offset)
 {
     struct fault *fault = user;
-    if (++fault->calls == fault->nth) {
+    bool strikes = ++fault->calls == fault->nth;
+    if (strikes && fault->result <= 0) {
         return fault->result;
     }
     if (fault->most_bytes != 0 && bytes > fault->most_bytes) {
         bytes = fault->most_bytes;
     }
     ssize_t got = pread(fd, buffer, bytes, (off_t)offset);
-    return got < 0 ? -errno : got;
+    return got < 0 ? -errno : strikes && got > fault->result ? fault->result : got;
 }
 
 static void each_read_may_fail(void **state)
