@@ -14,17 +14,6 @@
 /* Kernel rows that this build has and this processor runs, best first: "avx512 avx2 ref". */
 void tool_kernels(char *text, size_t cap);
 
-/* ---- many plans of one model ------------------------------------------------------------------------- */
-
-/* The headers of a model, kept between plans. */
-typedef struct tool_planner tool_planner;
-
-/* berth_plan_memory() that reads the headers once: *planner is NULL at first, and what it becomes must be given to
- * tool_planner_close() (NULL allowed), also after a failure. Path, isa and mode stay the same. */
-berth_status tool_plan_again(const char *path, tool_planner **planner, const berth_model_config *config,
-                             berth_plan *plan, berth_error *err);
-void tool_planner_close(tool_planner *planner);
-
 /* ---- looking into a checkpoint ---------------------------------------------------------------------- */
 
 typedef struct tool_tensor {
@@ -90,6 +79,20 @@ typedef struct tool_shape {
     uint32_t vocab, ctx_max_tokens;
 } tool_shape;
 berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err);
+
+/* ---- many plans of one model ------------------------------------------------------------------------- */
+
+/* The headers of a model, read once for a look at them and for any number of plans. */
+typedef struct tool_planner tool_planner;
+
+/* *out must be closed. A family that this version cannot run is no failure yet: the summary says so. */
+berth_status tool_planner_open(const char *path, tool_planner **out, berth_error *err);
+void tool_planner_close(tool_planner *planner); /* NULL is allowed */
+/* Borrowed: not to be closed. */
+const tool_checkpoint *tool_planner_checkpoint(const tool_planner *planner);
+/* What berth_plan_memory() gives. The isa stays that of the first plan; mode is BERTH_OPEN_FULL. */
+berth_status tool_planner_plan(tool_planner *planner, const berth_model_config *config, berth_plan *plan,
+                               berth_error *err);
 
 /* ---- writing checkpoints ---------------------------------------------------------------------------- */
 
@@ -216,8 +219,6 @@ typedef struct tool_model_info {
     char format[32]; /* "GGUF v3", "safetensors", "config.json" */
     bool is_known;   /* false: every size is a lower bound; `problem` says what is missing */
     char problem[160];
-    bool can_run; /* by this version; `cannot_run` says why not */
-    char cannot_run[640];
     uint32_t files, tensors, layers, mtp_layers, ctx_max_tokens, experts, top_k;
     uint64_t weight_bytes[TOOL_WEIGHTS_COUNT];
     bool is_tied;    /* the embedding is the output matrix too */
@@ -232,6 +233,8 @@ typedef struct tool_model_info {
  * experts_bytes of them, 0 for the share by parameters). *out must be closed. */
 berth_status tool_model_open(const char *path, uint64_t weights_bytes, uint64_t experts_bytes, tool_model **out,
                              berth_error *err);
+/* The same from headers that are open already, and stay so as long as *out does. */
+berth_status tool_model_of(const tool_checkpoint *checkpoint, tool_model **out, berth_error *err);
 void tool_model_close(tool_model *model); /* NULL is allowed */
 void tool_model_describe(const tool_model *model, tool_model_info *out);
 

@@ -92,7 +92,7 @@ static int plan_with(struct fit *fit, const struct model_options *options, berth
     }
     *plan = BERTH_PLAN_INIT;
     berth_error err;
-    if (tool_plan_again(options->path, &fit->planner, &config, plan, &err) != BERTH_OK) {
+    if (tool_planner_plan(fit->planner, &config, plan, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
     engine_name_budget(options, plan);
@@ -207,7 +207,7 @@ static int explain(const struct fit *fit, tool_line_fn *fn, void *user)
     tool_model *shape;
     tool_model_info info;
     berth_error err;
-    if (tool_model_open(fit->options->path, 0, 0, &shape, &err) != BERTH_OK) {
+    if (tool_model_of(tool_planner_checkpoint(fit->planner), &shape, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
     tool_model_describe(shape, &info);
@@ -452,17 +452,14 @@ static int run(int argc, char **argv)
         return run_mlx(&options);
     }
     struct fit fit = {.options = &options.model, .explain = options.mlx.explain};
-    tool_checkpoint *checkpoint;
     berth_error err;
-    if (tool_open(options.model.path, &checkpoint, &err) != BERTH_OK) {
+    if (tool_planner_open(options.model.path, &fit.planner, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
+    const tool_checkpoint *checkpoint = tool_planner_checkpoint(fit.planner);
     tool_summarise(checkpoint, &fit.model);
-    tool_close(checkpoint);
-    if (fit.model.family[0] == '\0') {
-        return fit_cannot_run(&options.llama, fit.model.family_problem);
-    }
-    code = run_own(&fit, &options);
+    code = fit.model.family[0] != '\0' ? run_own(&fit, &options)
+                                       : fit_cannot_run(&options.llama, checkpoint, fit.model.family_problem);
     tool_planner_close(fit.planner);
     return code;
 }

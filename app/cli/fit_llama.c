@@ -516,34 +516,41 @@ static void print_json(const struct llama_fit *fit)
 
 /* ---- both ------------------------------------------------------------------------------------------- */
 
-static int fit_model(const struct llama_options *options, const char *cannot_run)
+/* The model is fit->model, which is closed. */
+static int fit_model(struct llama_fit *fit)
 {
-    struct llama_fit fit = {.options = options, .cannot_run = cannot_run};
+    const struct llama_options *options = fit->options;
+    tool_model_describe(fit->model, &fit->info);
+    int code = solve(fit);
+    if (code == EXIT_OK && options->json) {
+        print_json(fit);
+    } else if (code == EXIT_OK) {
+        print_text(fit);
+    }
+    tool_model_close(fit->model);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    return !fit->fits ? EXIT_NO_FIT : fit->cannot_run != NULL || !fit->info.is_known ? EXIT_FAILED : EXIT_OK;
+}
+
+int fit_llama(const struct llama_options *options)
+{
+    struct llama_fit fit = {.options = options};
     berth_error err;
     if (tool_model_open(options->path, options->machine->weights_bytes, options->machine->experts_bytes, &fit.model,
                         &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
-    tool_model_describe(fit.model, &fit.info);
-    int code = solve(&fit);
-    if (code == EXIT_OK && options->json) {
-        print_json(&fit);
-    } else if (code == EXIT_OK) {
-        print_text(&fit);
-    }
-    tool_model_close(fit.model);
-    if (code != EXIT_OK) {
-        return code;
-    }
-    return !fit.fits ? EXIT_NO_FIT : cannot_run != NULL || !fit.info.is_known ? EXIT_FAILED : EXIT_OK;
+    return fit_model(&fit);
 }
 
-int fit_llama(const struct llama_options *options)
+int fit_cannot_run(const struct llama_options *options, const tool_checkpoint *checkpoint, const char *reason)
 {
-    return fit_model(options, NULL);
-}
-
-int fit_cannot_run(const struct llama_options *options, const char *reason)
-{
-    return fit_model(options, reason);
+    struct llama_fit fit = {.options = options, .cannot_run = reason};
+    berth_error err;
+    if (tool_model_of(checkpoint, &fit.model, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    return fit_model(&fit);
 }

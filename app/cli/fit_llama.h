@@ -27,6 +27,6 @@ enum { LLAMA_OPTIONS = 11 };
 const char *llama_option_given(const struct llama_options *options);
 int fit_llama(const struct llama_options *options);
 /* Berth itself cannot run the model: says so, and what llama.cpp would take. Exit code 1. */
-int fit_cannot_run(const struct llama_options *options, const char *reason);
+int fit_cannot_run(const struct llama_options *options, const tool_checkpoint *checkpoint, const char *reason);
 
 #endif

@@ -36,10 +36,11 @@ const struct store_table model_table = {"model", columns, sizeof columns / sizeo
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-static void read_plan(struct model_row *out, const tool_summary *summary)
+static void read_plan(struct model_row *out, tool_planner *planner, const tool_summary *summary)
 {
     const struct model_options options = {.path = out->path, .budget_bytes = (uint64_t)1 << 50};
-    const struct engine_needs needs = {0};
+    const tool_shape shape = {.vocab = summary->vocab, .ctx_max_tokens = summary->ctx_max_tokens};
+    const struct engine_needs needs = {.shape = &shape};
     berth_model_config config;
     berth_plan plan = BERTH_PLAN_INIT;
     berth_error err;
@@ -47,7 +48,7 @@ static void read_plan(struct model_row *out, const tool_summary *summary)
         snprintf(out->problem, sizeof out->problem, "its headers give no plan");
         return;
     }
-    if (berth_plan_memory(out->path, &config, &plan, &err) != BERTH_OK) {
+    if (tool_planner_plan(planner, &config, &plan, &err) != BERTH_OK) {
         snprintf(out->problem, sizeof out->problem, "%.255s", err.message);
         return;
     }
@@ -72,16 +73,15 @@ static void read_plan(struct model_row *out, const tool_summary *summary)
 
 bool models_read(const char *path, struct model_row *out)
 {
-    tool_checkpoint *checkpoint;
+    tool_planner *planner;
     berth_error err;
     snprintf(out->path, sizeof out->path, "%s", path);
-    if (tool_open(path, &checkpoint, &err) != BERTH_OK) {
+    if (tool_planner_open(path, &planner, &err) != BERTH_OK) {
         snprintf(out->problem, sizeof out->problem, "%.255s", err.message);
         return err.status != BERTH_ERR_NOT_FOUND;
     }
     tool_summary summary;
-    tool_summarise(checkpoint, &summary);
-    tool_close(checkpoint);
+    tool_summarise(tool_planner_checkpoint(planner), &summary);
     snprintf(out->name, sizeof out->name, "%s", summary.name);
     snprintf(out->problem, sizeof out->problem, "%.255s", summary.family_problem);
     snprintf(out->format, sizeof out->format, "%s", summary.format);
@@ -91,8 +91,9 @@ bool models_read(const char *path, struct model_row *out)
     out->tensor_bytes = (int64_t)summary.tensor_bytes;
     out->ctx_max = (int64_t)summary.ctx_max_tokens;
     if (summary.family[0] != '\0') {
-        read_plan(out, &summary);
+        read_plan(out, planner, &summary);
     }
+    tool_planner_close(planner);
     return true;
 }
 

@@ -43,61 +43,89 @@ static uint64_t longest_text(const berth_model_config *config)
     return bytes > 64 << 10 ? bytes : 64 << 10;
 }
 
-static berth_status open_spec(const char *path, const berth_model_config *config, uint64_t budget,
-                              const struct os_hooks *hooks, struct spec **out, berth_error *err)
+static berth_status open_request(const char *path, const berth_model_config *config, uint64_t budget,
+                                 const struct os_hooks *hooks, struct spec_request *out, berth_error *err)
 {
     if (path == NULL || path[0] == '\0') {
         return error_set(err, BERTH_ERR_ARGUMENT, "no model path given");
     }
     uint64_t cap = budget > OPEN_CAP_LEAST ? budget : OPEN_CAP_LEAST;
-    struct spec_request request = {.path = path,
-                                   .text_only = config->mode == BERTH_OPEN_TEXT,
-                                   .isa = config->isa,
-                                   .text_bytes_max = longest_text(config),
-                                   .cap_bytes = cap < open_cap_most ? cap : open_cap_most,
-                                   .hooks = hooks};
-    return spec_open(&request, out, err);
+    *out = (struct spec_request){.path = path,
+                                 .text_only = config->mode == BERTH_OPEN_TEXT,
+                                 .isa = config->isa,
+                                 .text_bytes_max = longest_text(config),
+                                 .cap_bytes = cap < open_cap_most ? cap : open_cap_most,
+                                 .hooks = hooks};
+    return BERTH_OK;
 }
 
-/* Plans with *spec; when it is NULL the headers are read first, and *spec is the caller's to close also on failure. */
-static berth_status plan_spec(const char *path, struct spec **spec, const berth_model_config *config, berth_plan *plan,
-                              berth_error *err)
+/* The part of a plan's making that is the same for headers just read and headers kept. */
+struct planning {
+    berth_model_config config;
+    struct plan_request request;
+    struct spec_request open;
+    char binding[256];
+};
+
+static berth_status planning_begin(struct planning *p, const char *path, const berth_model_config *config,
+                                   const berth_plan *plan, berth_error *err)
 {
     if (plan == NULL || plan->struct_size < sizeof *plan) {
         return error_set(err, BERTH_ERR_ARGUMENT, "berth_plan must be initialised with BERTH_PLAN_INIT");
     }
-    berth_model_config complete;
+    p->request =
+        (struct plan_request){.config = &p->config, .binding = p->binding, .host_bytes = sizeof(struct berth_model)};
+    TRY(config_complete(config, &p->config, err));
+    TRY(budget_resolve(&p->config, &p->request.budget_bytes, p->binding, err));
+    return open_request(path, &p->config, p->request.budget_bytes, NULL, &p->open, err);
+}
+
+static berth_status planning_end(struct planning *p, struct spec *spec, berth_plan *plan, berth_error *err)
+{
     struct engine_dims dims;
-    char binding[256];
-    struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
-    TRY(config_complete(config, &complete, err));
-    TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
-    if (*spec == NULL) {
-        TRY(open_spec(path, &complete, request.budget_bytes, NULL, spec, err));
-    } else {
-        TRY(spec_text_again(*spec, longest_text(&complete), err));
-    }
     berth_plan solved = BERTH_PLAN_INIT;
-    TRY(plan_solve(*spec, &request, &dims, &solved, err));
+    TRY(plan_solve(spec, &p->request, &dims, &solved, err));
     *plan = solved;
     return BERTH_OK;
 }
 
 berth_status berth_plan_memory(const char *path, const berth_model_config *config, berth_plan *plan, berth_error *err)
 {
+    struct planning p;
     struct spec *spec = NULL;
-    berth_status status = plan_spec(path, &spec, config, plan, err);
+    TRY(planning_begin(&p, path, config, plan, err));
+    TRY(spec_open(&p.open, &spec, err));
+    berth_status status = planning_end(&p, spec, plan, err);
     spec_close(spec);
     return status;
 }
 
-berth_status tool_plan_again(const char *path, tool_planner **planner, const berth_model_config *config,
-                             berth_plan *plan, berth_error *err)
+berth_status tool_planner_open(const char *path, tool_planner **out, berth_error *err)
 {
-    struct spec *spec = (struct spec *)*planner;
-    berth_status status = plan_spec(path, &spec, config, plan, err);
-    *planner = (tool_planner *)spec;
-    return status;
+    const struct spec_request request = {.path = path, .cap_bytes = open_cap_most, .may_be_less = true};
+    struct spec *spec = NULL;
+    TRY(spec_begin(&request, CHECKPOINT_WANT_TENSORS | CHECKPOINT_WANT_TEXT, &spec, err));
+    *out = (tool_planner *)spec;
+    return BERTH_OK;
+}
+
+const tool_checkpoint *tool_planner_checkpoint(const tool_planner *planner)
+{
+    return (const tool_checkpoint *)planner; /* both are a spec: tool.c */
+}
+
+berth_status tool_planner_plan(tool_planner *planner, const berth_model_config *config, berth_plan *plan,
+                               berth_error *err)
+{
+    struct planning p;
+    struct spec *spec = (struct spec *)planner;
+    TRY(planning_begin(&p, spec->checkpoint.path, config, plan, err));
+    if (p.open.text_only) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "a planner is for whole models, not for text alone");
+    }
+    TRY(spec->is_whole ? spec_text_again(spec, p.open.text_bytes_max, err) : spec_finish(spec, &p.open, err));
+    TRY(spec_within(spec, p.open.cap_bytes, err));
+    return planning_end(&p, spec, plan, err);
 }
 
 void tool_planner_close(tool_planner *planner)
@@ -304,13 +332,15 @@ berth_status model_open_hooked(const char *path, const berth_model_config *confi
     struct spec *spec = NULL;
     struct berth_model *model = NULL;
     struct engine_dims dims;
+    struct spec_request open;
     struct open_names names = {{0}, {0}};
     char binding[256];
     berth_plan plan = BERTH_PLAN_INIT;
     struct plan_request request = {.config = &complete, .binding = binding, .host_bytes = sizeof(struct berth_model)};
     TRY(config_complete(config, &complete, err));
     TRY(budget_resolve(&complete, &request.budget_bytes, binding, err));
-    TRY(open_spec(path, &complete, request.budget_bytes, hooks, &spec, err));
+    TRY(open_request(path, &complete, request.budget_bytes, hooks, &open, err));
+    TRY(spec_open(&open, &spec, err));
     berth_status status = plan_solve(spec, &request, &dims, &plan, err);
     if (status == BERTH_OK && !plan.fits) {
         status = plan_refuse(&plan, path, err);

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "compute/kernels.h"
 #include "convert/convert.h"
-#include "family/family.h"
+#include "fit/spec.h"
 #include "memory/arena.h"
 #include "model/checkpoint.h"
 #include "model/json.h"
@@ -36,66 +36,24 @@ void tool_kernels(char *text, size_t cap)
 
 /* ---- looking into a checkpoint ---------------------------------------------------------------------- */
 
-struct tool_checkpoint {
-    void *region;
-    uint64_t region_bytes;
-    struct checkpoint checkpoint;
-    const struct family *family; /* NULL: unknown, see problem */
-    struct hparams hparams;
-    berth_error problem;
-};
-
-/* Address space for headers; only what is touched is charged. Smaller when the system gives less. */
-static berth_status reserve_scratch(void **region, uint64_t *bytes, berth_error *err)
+/* A tool_checkpoint is a spec after its first half, so that a planner's is one too. */
+static const struct spec *spec_of(const tool_checkpoint *tool)
 {
-    berth_status status = BERTH_ERR_MEMORY;
-    for (uint64_t want = (uint64_t)4 << 30; status != BERTH_OK && want >= (uint64_t)64 << 20; want /= 4) {
-        *bytes = want;
-        status = os_reserve(NULL, want, false, region, err);
-    }
-    return status;
-}
-
-static berth_status open_checkpoint(const char *path, unsigned want, tool_checkpoint **out, berth_error *err)
-{
-    void *region;
-    uint64_t bytes;
-    TRY(reserve_scratch(&region, &bytes, err));
-    struct arena arena;
-    arena_carve(&arena, region, bytes);
-    tool_checkpoint *tool = ARENA_NEW(&arena, tool_checkpoint, 1);
-    if (tool == NULL) {
-        os_release(region, bytes);
-        return error_set(err, BERTH_ERR_INTERNAL, "no room for the header of a checkpoint");
-    }
-    berth_status status = checkpoint_open(&tool->checkpoint, path, want, &arena, NULL, err);
-    if (status != BERTH_OK) {
-        os_release(region, bytes);
-        return status;
-    }
-    tool->region = region;
-    tool->region_bytes = bytes;
-    if (family_read(&tool->checkpoint, &tool->family, &tool->hparams, &tool->problem) != BERTH_OK) {
-        tool->family = NULL;
-        memset(&tool->hparams, 0, sizeof tool->hparams);
-    }
-    *out = tool;
-    return BERTH_OK;
+    return (const struct spec *)tool;
 }
 
 berth_status tool_open(const char *path, tool_checkpoint **out, berth_error *err)
 {
-    return open_checkpoint(path, CHECKPOINT_WANT_TENSORS, out, err);
+    const struct spec_request request = {.path = path, .cap_bytes = (uint64_t)4 << 30, .may_be_less = true};
+    struct spec *spec = NULL;
+    TRY(spec_begin(&request, CHECKPOINT_WANT_TENSORS, &spec, err));
+    *out = (tool_checkpoint *)spec;
+    return BERTH_OK;
 }
 
 void tool_close(tool_checkpoint *tool)
 {
-    if (tool != NULL) {
-        void *region = tool->region;
-        uint64_t bytes = tool->region_bytes;
-        checkpoint_close(&tool->checkpoint);
-        os_release(region, bytes);
-    }
+    spec_close((struct spec *)tool);
 }
 
 static void count_dtype(tool_summary *out, const struct tensor *tensor)
@@ -146,10 +104,10 @@ static void fingerprint(const struct checkpoint *checkpoint, char text[17])
 }
 
 /* What a token multiplies by: every matrix once, of the experts those it selects. */
-static void count_work(const tool_checkpoint *tool, tool_summary *out)
+static void count_work(const struct spec *spec, tool_summary *out)
 {
-    const struct hparams *h = &tool->hparams;
-    const struct tensor_dir *dir = &tool->checkpoint.tensors;
+    const struct hparams *h = &spec->hparams;
+    const struct tensor_dir *dir = &spec->checkpoint.tensors;
     double lookup = 0;
     for (uint32_t i = 0; i < dir->count && !h->tied_embeddings; i++) {
         const struct tensor *tensor = &dir->items[i];
@@ -165,7 +123,8 @@ static void count_work(const tool_checkpoint *tool, tool_summary *out)
 
 void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
 {
-    const struct checkpoint *checkpoint = &tool->checkpoint;
+    const struct spec *spec = spec_of(tool);
+    const struct checkpoint *checkpoint = &spec->checkpoint;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%s", checkpoint->name);
     if (checkpoint->format == CHECKPOINT_GGUF) {
@@ -188,12 +147,12 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
     }
     sort_dtypes(out);
     fingerprint(checkpoint, out->fingerprint);
-    if (tool->family == NULL) {
-        snprintf(out->family_problem, sizeof out->family_problem, "%s", tool->problem.message);
+    if (spec->family == NULL) {
+        snprintf(out->family_problem, sizeof out->family_problem, "%s", spec->family_problem.message);
         return;
     }
-    const struct hparams *h = &tool->hparams;
-    snprintf(out->family, sizeof out->family, "%s", tool->family->name);
+    const struct hparams *h = &spec->hparams;
+    snprintf(out->family, sizeof out->family, "%s", spec->family->name);
     out->layers = h->layers;
     out->hidden = h->hidden;
     out->heads = h->heads;
@@ -208,12 +167,12 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
     out->shared_ffn = h->shared_ffn;
     out->ffn = h->ffn;
     out->sliding_window = h->sliding_window;
-    count_work(tool, out);
+    count_work(spec, out);
 }
 
 void tool_each_tensor(const tool_checkpoint *tool, tool_tensor_fn *fn, void *user)
 {
-    const struct tensor_dir *dir = &tool->checkpoint.tensors;
+    const struct tensor_dir *dir = &spec_of(tool)->checkpoint.tensors;
     for (uint32_t i = 0; i < dir->count; i++) {
         const struct tensor *tensor = &dir->items[i];
         tool_tensor shown = {
@@ -235,7 +194,8 @@ void tool_each_tensor(const tool_checkpoint *tool, tool_tensor_fn *fn, void *use
 
 const char *tool_file_name(const tool_checkpoint *tool, uint32_t file)
 {
-    return file < tool->checkpoint.files_count ? tool->checkpoint.files[file].path : "";
+    const struct checkpoint *checkpoint = &spec_of(tool)->checkpoint;
+    return file < checkpoint->files_count ? checkpoint->files[file].path : "";
 }
 
 /* ---- metadata as text ------------------------------------------------------------------------------- */
@@ -403,26 +363,24 @@ static void each_member(struct str document, tool_meta_fn *fn, void *user)
 
 void tool_each_meta(const tool_checkpoint *tool, tool_meta_fn *fn, void *user)
 {
-    if (tool->checkpoint.format == CHECKPOINT_GGUF) {
-        each_pair(&tool->checkpoint.meta, fn, user);
+    const struct checkpoint *checkpoint = &spec_of(tool)->checkpoint;
+    if (checkpoint->format == CHECKPOINT_GGUF) {
+        each_pair(&checkpoint->meta, fn, user);
     } else {
-        each_member(tool->checkpoint.config_json, fn, user);
+        each_member(checkpoint->config_json, fn, user);
     }
 }
 
 berth_status tool_read_shape(const char *path, tool_shape *out, berth_error *err)
 {
     tool_checkpoint *tool;
-    TRY(open_checkpoint(path, CHECKPOINT_WANT_TENSORS, &tool, err));
-    berth_status status = BERTH_OK;
-    if (tool->family == NULL) {
-        status = tool->problem.status;
-        if (err != NULL) {
-            *err = tool->problem;
-        }
-    } else {
-        out->vocab = tool->hparams.vocab;
-        out->ctx_max_tokens = tool->hparams.ctx_max;
+    TRY(tool_open(path, &tool, err));
+    const struct spec *spec = spec_of(tool);
+    berth_status status = spec->family_status;
+    if (status == BERTH_OK) {
+        *out = (tool_shape){.vocab = spec->hparams.vocab, .ctx_max_tokens = spec->hparams.ctx_max};
+    } else if (err != NULL) {
+        *err = spec->family_problem;
     }
     tool_close(tool);
     return status;

@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "base/checked.h"
-#include "family/family.h"
+#include "family/shape.h"
 #include "fit/llama_cpp.h"
+#include "fit/spec.h"
 #include "model/checkpoint.h"
 #include "os/memory.h"
 #include "tool.h"
@@ -13,7 +14,8 @@
 struct tool_model {
     void *region;
     uint64_t region_bytes;
-    struct checkpoint checkpoint;
+    const struct checkpoint *checkpoint; /* own, or borrowed */
+    struct checkpoint own;               /* no files when borrowed */
     struct shape shape;
     tool_model_info info;
     uint64_t embed_bytes; /* token embedding */
@@ -21,28 +23,18 @@ struct tool_model {
 
 /* ---- opening ---------------------------------------------------------------------------------------- */
 
-static berth_status reserve(void **region, uint64_t *bytes, berth_error *err)
-{
-    berth_status status = BERTH_ERR_MEMORY;
-    for (uint64_t want = (uint64_t)4 << 30; status != BERTH_OK && want >= (uint64_t)64 << 20; want /= 4) {
-        *bytes = want;
-        status = os_reserve(NULL, want, false, region, err);
-    }
-    return status;
-}
-
 /* A directory or config.json without weights opens as configuration alone. */
 static berth_status open_files(tool_model *model, const char *path, bool has_sizes, struct arena *arena,
                                berth_error *err)
 {
     berth_error first;
-    berth_status status = checkpoint_open(&model->checkpoint, path, CHECKPOINT_WANT_TENSORS, arena, NULL, &first);
+    berth_status status = checkpoint_open(&model->own, path, CHECKPOINT_WANT_TENSORS, arena, NULL, &first);
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
     if (has_sizes || str_ends(str_from(path), STR(".json"))) {
         berth_error second;
-        if (checkpoint_open(&model->checkpoint, path, 0, arena, NULL, &second) == BERTH_OK) {
+        if (checkpoint_open(&model->own, path, 0, arena, NULL, &second) == BERTH_OK) {
             return BERTH_OK;
         }
     }
@@ -65,15 +57,15 @@ static bool is_embedding(struct str name)
 static void weigh(tool_model *model)
 {
     tool_model_info *info = &model->info;
-    const struct tensor_dir *dir = &model->checkpoint.tensors;
+    const struct tensor_dir *dir = &model->checkpoint->tensors;
     bool has_output = false;
     for (uint32_t i = 0; i < dir->count; i++) {
         const struct tensor *tensor = &dir->items[i];
         enum weight_class class = weight_class_of(tensor->name, model->shape.count);
-        info->weight_bytes[class] += tensor->bytes;
+        info->weight_bytes[class] += tensor_stored_bytes(tensor);
         info->parameters += tensor_elems(tensor);
         has_output = has_output || is_output(tensor->name);
-        model->embed_bytes += class == WEIGHT_LOOKUP && is_embedding(tensor->name) ? tensor->bytes : 0;
+        model->embed_bytes += class == WEIGHT_LOOKUP && is_embedding(tensor->name) ? tensor_stored_bytes(tensor) : 0;
     }
     info->tensors = dir->count;
     info->has_params = dir->count > 0;
@@ -109,7 +101,7 @@ static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t
 static berth_status read_model(tool_model *model, const char *path, uint64_t weights_bytes, uint64_t experts_bytes,
                                struct arena *arena, berth_error *err)
 {
-    const struct checkpoint *checkpoint = &model->checkpoint;
+    const struct checkpoint *checkpoint = model->checkpoint;
     tool_model_info *info = &model->info;
     bool gguf = checkpoint->format == CHECKPOINT_GGUF;
     if (gguf) {
@@ -147,41 +139,57 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     info->experts = shape->number[SHAPE_EXPERTS];
     info->top_k = shape->number[SHAPE_TOP_K];
     if (checkpoint->tensors.count > 0) {
-        struct hparams *hparams = ARENA_NEW(arena, struct hparams, 1);
-        const struct family *family;
-        berth_error problem = {.message = ""};
         weigh(model);
-        TRY(arena_check(arena, "the headers", err));
-        info->can_run = family_read(checkpoint, &family, hparams, &problem) == BERTH_OK;
-        snprintf(info->cannot_run, sizeof info->cannot_run, "%s", info->can_run ? "" : problem.message);
         return BERTH_OK;
     }
-    snprintf(info->cannot_run, sizeof info->cannot_run, "there are no weights beside the configuration");
     return estimate(model, weights_bytes, experts_bytes, err);
+}
+
+/* A model in a reservation of its own; what is left of that is *arena. */
+static berth_status reserve_model(struct arena *arena, tool_model **out, berth_error *err)
+{
+    void *region = NULL;
+    uint64_t bytes = 0;
+    berth_status status = BERTH_ERR_MEMORY;
+    for (uint64_t want = (uint64_t)4 << 30; status != BERTH_OK && want >= (uint64_t)64 << 20; want /= 4) {
+        bytes = want;
+        status = os_reserve(NULL, want, false, &region, err);
+    }
+    TRY(status);
+    arena_carve(arena, region, bytes);
+    tool_model *model = ARENA_NEW(arena, tool_model, 1); /* zero: the reservation is fresh */
+    model->region = region;
+    model->region_bytes = bytes;
+    *out = model;
+    return BERTH_OK;
 }
 
 berth_status tool_model_open(const char *path, uint64_t weights_bytes, uint64_t experts_bytes, tool_model **out,
                              berth_error *err)
 {
-    void *region;
-    uint64_t bytes;
     struct arena arena;
-    TRY(reserve(&region, &bytes, err));
-    arena_carve(&arena, region, bytes);
-    tool_model *model = ARENA_NEW(&arena, tool_model, 1);
-    if (model == NULL) {
-        os_release(region, bytes);
-        return error_set(err, BERTH_ERR_INTERNAL, "no room for the header of a checkpoint");
-    }
-    memset(model, 0, sizeof *model);
+    tool_model *model = NULL;
+    TRY(reserve_model(&arena, &model, err));
+    model->checkpoint = &model->own;
     berth_status status = open_files(model, path, weights_bytes > 0, &arena, err);
+    if (status == BERTH_OK) {
+        status = read_model(model, path, weights_bytes, experts_bytes, &arena, err);
+    }
     if (status != BERTH_OK) {
-        os_release(region, bytes);
+        tool_model_close(model);
         return status;
     }
-    model->region = region;
-    model->region_bytes = bytes;
-    status = read_model(model, path, weights_bytes, experts_bytes, &arena, err);
+    *out = model;
+    return BERTH_OK;
+}
+
+berth_status tool_model_of(const tool_checkpoint *checkpoint, tool_model **out, berth_error *err)
+{
+    struct arena arena;
+    tool_model *model = NULL;
+    TRY(reserve_model(&arena, &model, err));
+    model->checkpoint = &((const struct spec *)checkpoint)->checkpoint; /* as in tool.c */
+    berth_status status = read_model(model, model->checkpoint->path, 0, 0, &arena, err);
     if (status != BERTH_OK) {
         tool_model_close(model);
         return status;
@@ -195,7 +203,7 @@ void tool_model_close(tool_model *model)
     if (model != NULL) {
         void *region = model->region;
         uint64_t bytes = model->region_bytes;
-        checkpoint_close(&model->checkpoint);
+        checkpoint_close(&model->own);
         os_release(region, bytes);
     }
 }
