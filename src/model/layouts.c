@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
-#include "model/json.h"
+#include "model/layouts_config.h"
 
 /* A tensor P + weight with P + scales (and P + biases) beside it. */
 struct layout {
@@ -36,6 +36,8 @@ struct applying {
     const struct layout *layout;
     struct tensor *items; /* the new directory; NULL while nothing has changed */
     uint8_t *gone;        /* [count] */
+    struct layouts_config config;
+    bool has_config; /* it has been read: at the first companion */
     berth_error *err;
 };
 
@@ -69,44 +71,7 @@ static const struct tensor *beside(const struct applying *a, struct str prefix, 
     return tensor_find(&a->checkpoint->tensors, (struct str){name, prefix.bytes + bytes});
 }
 
-/* ---- config.json ------------------------------------------------------------------------------------ */
-
-static bool number_at(struct str config, const char *const *keys, uint64_t *out)
-{
-    struct json value;
-    return json_find(config, keys, &value) && json_token_u64(&value.token, out);
-}
-
-/* A setting of this module, or of all of them. */
-static bool module_number(struct str config, const char *module, const char *key, uint64_t *out)
-{
-    static const char *const sections[] = {"quantization", "quantization_config"};
-    for (int i = 0; i < 2; i++) {
-        if (number_at(config, (const char *const[]){sections[i], module, key, NULL}, out) ||
-            number_at(config, (const char *const[]){sections[i], key, NULL}, out)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What the scales of this module are: "mode" of the module, or of all of them. False: none that is known. */
-static bool module_kind(struct str config, const char *module, enum packed_kind *out)
-{
-    static const char *const sections[] = {"quantization", "quantization_config"};
-    struct json value;
-    *out = PACKED_AFFINE;
-    for (int i = 0; i < 2; i++) {
-        if (json_find(config, (const char *const[]){sections[i], module, "mode", NULL}, &value) ||
-            json_find(config, (const char *const[]){sections[i], "mode", NULL}, &value)) {
-            bool text = value.token.kind == JSON_STRING;
-            *out = text && json_token_is(&value.token, "mxfp4") ? PACKED_MXFP4 : PACKED_AFFINE;
-            return *out == PACKED_MXFP4 || value.token.kind == JSON_NULL ||
-                   (text && json_token_is(&value.token, "affine"));
-        }
-    }
-    return true;
-}
+/* ---- one matrix ------------------------------------------------------------------------------------- */
 
 static enum dtype affine_type(uint64_t bits)
 {
@@ -114,8 +79,6 @@ static enum dtype affine_type(uint64_t bits)
         [2] = DTYPE_MLX2, [3] = DTYPE_MLX3, [4] = DTYPE_MLX4, [5] = DTYPE_MLX5, [6] = DTYPE_MLX6, [8] = DTYPE_MLX8};
     return bits <= 8 && types[bits] != DTYPE_F32 ? types[bits] : DTYPE_COUNT;
 }
-
-/* ---- one matrix ------------------------------------------------------------------------------------- */
 
 static berth_status wrong_shape(const struct applying *a, const struct tensor *tensor, const struct tensor *want)
 {
@@ -157,20 +120,17 @@ static berth_status check_side(const struct applying *a, const struct tensor *we
 static berth_status affine_shape(const struct applying *a, struct str module, struct tensor *weight,
                                  struct packed *format)
 {
-    char text[TENSOR_NAME_MAX + 1];
-    struct str config = a->checkpoint->config_json;
     uint64_t bits = 0;
     uint64_t group = 0;
-    memcpy(text, module.ptr, module.bytes);
-    text[module.bytes] = '\0';
-    if (!module_number(config, text, "bits", &bits) || !module_number(config, text, "group_size", &group)) {
+    if (!layouts_config_number(&a->config, module, LAYOUTS_BITS, &bits) ||
+        !layouts_config_number(&a->config, module, LAYOUTS_GROUP, &group)) {
         error_set(a->err, BERTH_ERR_FORMAT,
                   "tensor %.*s is packed, but config.json has no \"quantization\" with bits and group_size",
                   STR_ARG(weight->name));
         return at_tensor(a, weight, BERTH_ERR_FORMAT);
     }
     enum packed_kind kind;
-    if (!module_kind(config, text, &kind)) {
+    if (!layouts_config_kind(&a->config, module, &kind)) {
         error_set(
             a->err, BERTH_ERR_UNSUPPORTED,
             "tensor %.*s: config.json asks for a \"mode\" of quantization that is not known here, wanted affine or "
@@ -204,18 +164,8 @@ static berth_status affine_shape(const struct applying *a, struct str module, st
 
 static berth_status tile_shape(const struct applying *a, const struct tensor *weight, struct packed *format)
 {
-    uint64_t tile[2] = {128, 128};
-    struct json value;
-    bool fine = true;
-    if (json_find(a->checkpoint->config_json, (const char *const[]){"quantization_config", "weight_block_size", NULL},
-                  &value)) {
-        fine = value.token.kind == JSON_ARRAY_BEGIN;
-        for (int i = 0; fine && i < 2; i++) {
-            fine = json_next(&value) == JSON_NUMBER && json_token_u64(&value.token, &tile[i]);
-        }
-        fine = fine && json_next(&value) == JSON_ARRAY_END;
-    }
-    if (!fine) {
+    const uint64_t *tile = a->config.tile;
+    if (!a->config.is_tile_sound) {
         error_set(a->err, BERTH_ERR_UNSUPPORTED, "config.json: weight_block_size is not a list of two numbers");
         return at_tensor(a, weight, BERTH_ERR_UNSUPPORTED);
     }
@@ -309,6 +259,10 @@ static berth_status apply_row(struct applying *a, const struct tensor *scales)
         error_set(a->err, BERTH_ERR_UNSUPPORTED, "tensor %.*s has scales beside it and type %s, wanted %s",
                   STR_ARG(stored->name), quant_row(stored->dtype)->name, quant_row(layout->stored)->name);
         return at_tensor(a, stored, BERTH_ERR_UNSUPPORTED);
+    }
+    if (!a->has_config) {
+        TRY(layouts_config_read(&a->config, a->checkpoint->config_json, a->scratch, a->err));
+        a->has_config = true;
     }
     struct tensor weight = *stored;
     struct tensor_side side = {.scales = *scales};
