@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The list of families, and the lookups that read their rows. */
 #include <stdio.h>
+#include <string.h>
 
 #include "family/family.h"
 #include "family/hparams.h"
@@ -57,33 +58,38 @@ uint64_t family_dim(const struct hparams *hparams, enum dim dim)
 }
 
 /* Writes a row's name with its numbers; NULL when the format has no such tensor. The patterns are our own literals with
- * at most two %u. */
+ * at most two %u. A checkpoint has tens of thousands of names, so what lies between the numbers is copied whole. */
 static const char *render(const char *pattern, uint32_t layer, uint32_t expert, char *buffer, size_t cap)
 {
     if (pattern == NULL) {
         return NULL;
     }
     size_t at = 0;
-    uint32_t numbers[2] = {layer, expert};
-    uint32_t used = 0;
-    for (const char *p = pattern; *p != '\0' && at + 12 < cap; p++) {
-        if (p[0] == '%' && p[1] == 'u' && used < 2) {
-            char digits[10];
-            size_t count = 0;
-            uint32_t rest = numbers[used++];
-            do {
-                digits[count++] = (char)('0' + rest % 10);
-                rest /= 10;
-            } while (rest > 0);
-            while (count > 0) {
-                buffer[at++] = digits[--count];
-            }
-            p++;
-        } else {
-            buffer[at++] = *p;
+    const uint32_t numbers[2] = {layer, expert};
+    const char *from = pattern;
+    for (uint32_t used = 0; used < 2; used++) {
+        const char *sign = strchr(from, '%');
+        if (sign == NULL || at + (size_t)(sign - from) + 12 >= cap) {
+            break;
+        }
+        memcpy(buffer + at, from, (size_t)(sign - from));
+        at += (size_t)(sign - from);
+        from = sign + 2;
+        char digits[10];
+        size_t count = 0;
+        uint32_t rest = numbers[used];
+        do {
+            digits[count++] = (char)('0' + rest % 10);
+            rest /= 10;
+        } while (rest > 0);
+        while (count > 0) {
+            buffer[at++] = digits[--count];
         }
     }
-    buffer[at] = '\0';
+    size_t bytes = strlen(from);
+    bytes = bytes < cap - at - 1 ? bytes : cap - at - 1;
+    memcpy(buffer + at, from, bytes);
+    buffer[at + bytes] = '\0';
     return buffer;
 }
 

@@ -176,6 +176,17 @@ enum weight_class {
 };
 /* `layers` is the number of main layers (UINT32_MAX: unknown). A tied embedding is the caller's to tell apart. */
 enum weight_class weight_class_of(struct str name, uint32_t layers);
+/* The same for one name after the other of a checkpoint, most of which differ from earlier ones in numbers alone. */
+enum { WEIGHT_MEMO_ROWS = 16, WEIGHT_MEMO_NAME = 96, WEIGHT_MEMO_NUMBERS = 8 };
+struct weight_memo { /* zero at first */
+    struct {
+        char name[WEIGHT_MEMO_NAME]; /* every number written as one zero */
+        uint32_t bytes;              /* 0: nothing here yet */
+        enum weight_class class;     /* of a main layer */
+        uint32_t block;              /* which number is that of the layer; WEIGHT_MEMO_NUMBERS: none */
+    } rows[WEIGHT_MEMO_ROWS];
+};
+enum weight_class weight_class_next(struct weight_memo *memo, struct str name, uint32_t layers);
 const char *weight_class_name(enum weight_class class);
 
 const char *shape_cache_name(enum shape_cache cache);

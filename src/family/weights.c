@@ -58,18 +58,34 @@ static bool contains_any(const struct text *text, const char *const *parts, size
 }
 #define ANY(text, list) contains_any((text), (list), sizeof(list) / sizeof(list)[0])
 
-/* The block number after the first `prefix`, wherever it stands; UINT32_MAX: none. */
-static uint32_t block_after(const struct text *text, const char *prefix)
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The number at `at`, which is left behind its digits. Large ones come out as large, not exact. */
+static uint32_t number_at(const char **at, const char *end)
+{
+    uint32_t number = 0;
+    for (; *at < end && is_digit(**at); ++*at) {
+        number = number < 1 << 20 ? number * 10 + (uint32_t)(**at - '0') : number;
+    }
+    return number;
+}
+
+/* Where the number after the first `prefix` begins, wherever that stands; NULL: none. */
+static const char *block_digits(const struct text *text, const char *prefix)
 {
     const char *found = find(text, prefix);
-    const char *end = text->str.ptr + text->str.bytes;
-    const char *from = found == NULL ? end : found + strlen(prefix);
-    uint32_t block = 0;
-    const char *at = from;
-    for (; at < end && *at >= '0' && *at <= '9' && block < 1 << 20; at++) {
-        block = block * 10 + (uint32_t)(*at - '0');
-    }
-    return at > from ? block : UINT32_MAX;
+    const char *from = found == NULL ? NULL : found + strlen(prefix);
+    return from != NULL && from < text->str.ptr + text->str.bytes && is_digit(*from) ? from : NULL;
+}
+
+/* The digits of the block; NULL: the name has none. */
+static const char *block_of(const struct text *text)
+{
+    const char *at = block_digits(text, "blk.");
+    return at != NULL ? at : block_digits(text, "layers.");
 }
 
 /* ".ffn_gate.3.weight": one matrix an expert, as the first mixture GGUF files had it. */
@@ -77,7 +93,7 @@ static bool is_split_expert(const struct text *name)
 {
     static const char *const parts[] = {".ffn_gate.", ".ffn_up.", ".ffn_down."};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (block_after(name, parts[i]) != UINT32_MAX) {
+        if (block_digits(name, parts[i]) != NULL) {
             return true;
         }
     }
@@ -112,11 +128,10 @@ static bool is_not_loaded(const struct text *name, uint32_t layers)
     static const char *const towers[] = {"vision_tower",          "vision_model", "visual.",
                                          "multi_modal_projector", "mm_projector", "audio_tower",
                                          "embed_vision.",         "embed_audio.", "rotary_emb.inv_freq"};
-    uint32_t block = block_after(name, "blk.");
-    block = block == UINT32_MAX ? block_after(name, "layers.") : block;
+    const char *block = block_of(name);
     return ANY(name, towers) || str_starts(name->str, STR("mtp.")) || contains(name, ".mtp.") ||
            str_starts(name->str, STR("v.")) || str_starts(name->str, STR("mm.")) ||
-           (block != UINT32_MAX && block >= layers);
+           (block != NULL && number_at(&block, name->str.ptr + name->str.bytes) >= layers);
 }
 
 enum weight_class weight_class_of(struct str name, uint32_t layers)
@@ -126,6 +141,80 @@ enum weight_class weight_class_of(struct str name, uint32_t layers)
            : is_expert(&text)           ? WEIGHT_EXPERT
            : is_lookup(&text)           ? WEIGHT_LOOKUP
                                         : WEIGHT_RESIDENT;
+}
+
+/* ---- names that differ in numbers ------------------------------------------------------------------- */
+
+/* A name with every number as one zero, and the first numbers. False: too long. */
+struct plain {
+    char name[WEIGHT_MEMO_NAME];
+    uint32_t bytes;
+    uint32_t numbers[WEIGHT_MEMO_NUMBERS];
+};
+
+static bool make_plain(struct str name, struct plain *out)
+{
+    const char *end = name.ptr + name.bytes;
+    uint32_t count = 0;
+    if (name.bytes > WEIGHT_MEMO_NAME) {
+        return false;
+    }
+    out->bytes = 0;
+    for (const char *at = name.ptr; at < end;) {
+        if (is_digit(*at)) {
+            uint32_t number = number_at(&at, end);
+            out->name[out->bytes++] = '0';
+            if (count < WEIGHT_MEMO_NUMBERS) {
+                out->numbers[count++] = number;
+            }
+        } else {
+            out->name[out->bytes++] = *at++;
+        }
+    }
+    return true;
+}
+
+/* Which of the name's numbers is its block's; WEIGHT_MEMO_NUMBERS: none, UINT32_MAX: one past those that are kept. */
+static uint32_t block_place(struct str name)
+{
+    const struct text text = text_of(name);
+    const char *block = block_of(&text);
+    uint32_t place = 0;
+    if (block == NULL) {
+        return WEIGHT_MEMO_NUMBERS;
+    }
+    for (const char *at = name.ptr; at < block;) {
+        if (is_digit(*at)) {
+            (void)number_at(&at, block);
+            place++;
+        } else {
+            at++;
+        }
+    }
+    return place < WEIGHT_MEMO_NUMBERS ? place : UINT32_MAX;
+}
+
+/* No part that the classes are told by has a digit in it: the rest of a name decides, but for the block's number. */
+enum weight_class weight_class_next(struct weight_memo *memo, struct str name, uint32_t layers)
+{
+    struct plain plain;
+    if (!make_plain(name, &plain)) {
+        return weight_class_of(name, layers);
+    }
+    uint64_t row = hash_name((struct str){plain.name, plain.bytes}) % WEIGHT_MEMO_ROWS;
+    bool known = plain.bytes > 0 && memo->rows[row].bytes == plain.bytes &&
+                 memcmp(memo->rows[row].name, plain.name, plain.bytes) == 0;
+    if (!known) {
+        memcpy(memo->rows[row].name, plain.name, plain.bytes);
+        memo->rows[row].bytes = plain.bytes;
+        memo->rows[row].class = weight_class_of(name, UINT32_MAX);
+        memo->rows[row].block = block_place(name);
+    }
+    uint32_t block = memo->rows[row].block;
+    if (block == UINT32_MAX) {
+        return weight_class_of(name, layers);
+    }
+    return block < WEIGHT_MEMO_NUMBERS && plain.numbers[block] >= layers ? WEIGHT_NOT_LOADED : memo->rows[row].class;
 }
 
 const char *weight_class_name(enum weight_class class)

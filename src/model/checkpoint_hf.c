@@ -79,6 +79,7 @@ struct shard_set {
     struct str *names; /* [CHECKPOINT_FILES_MAX] */
     uint32_t *table;   /* [SHARD_TABLE] */
     uint32_t count;
+    struct str last; /* token that was added last: most tensors are in the file of the one before */
 };
 
 enum { SHARD_TABLE = 4 * CHECKPOINT_FILES_MAX };
@@ -128,6 +129,10 @@ static berth_status add_shard(struct opening *o, struct shard_set *set, const st
 {
     struct str name;
     uint64_t mark = arena_mark(o->scratch);
+    if (set->last.ptr != NULL && str_equal(set->last, token->raw)) {
+        return BERTH_OK;
+    }
+    set->last = token->raw;
     TRY(token_text(o, token, &name, err));
     uint32_t *cell = shard_cell(set, name);
     if (*cell != 0) {

@@ -46,7 +46,8 @@ static void skip_space(struct json *json)
     }
 }
 
-/* Non-zero when one of eight bytes is a quote, a backslash, a control character or not ASCII. */
+/* The top bit of the first of eight bytes that is a quote, a backslash, a control character or not ASCII, and bits
+ * above it; 0: there is none. */
 static uint64_t needs_care(uint64_t eight)
 {
     const uint64_t ones = 0x0101010101010101u;
@@ -103,8 +104,9 @@ static enum json_kind scan_string(struct json *json, enum json_kind kind)
     size_t at = start;
     bool escaped = false;
     for (;;) {
-        while (bytes - at >= 8 && needs_care(load_u64(ptr + at)) == 0) {
-            at += 8;
+        for (uint64_t care = 0; bytes - at >= 8 && care == 0;) {
+            care = needs_care(load_u64(ptr + at));
+            at += care == 0 ? 8u : (unsigned)__builtin_ctzll(care) / 8; /* the first such byte is always right */
         }
         if (at >= bytes) {
             return fail_at(json, json->at, "a string does not end");

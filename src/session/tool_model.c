@@ -58,10 +58,11 @@ static void weigh(tool_model *model)
 {
     tool_model_info *info = &model->info;
     const struct tensor_dir *dir = &model->checkpoint->tensors;
+    struct weight_memo memo = {.rows = {{.bytes = 0}}};
     bool has_output = false;
     for (uint32_t i = 0; i < dir->count; i++) {
         const struct tensor *tensor = &dir->items[i];
-        enum weight_class class = weight_class_of(tensor->name, model->shape.count);
+        enum weight_class class = weight_class_next(&memo, tensor->name, model->shape.count);
         info->weight_bytes[class] += tensor_stored_bytes(tensor);
         info->parameters += tensor_elems(tensor);
         has_output = has_output || is_output(tensor->name);

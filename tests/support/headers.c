@@ -354,11 +354,18 @@ static bool write_safetensors(struct making *m)
 {
     uint64_t share = m->made->tensor_bytes / m->made->files + 1;
     uint64_t before = 0;
+    uint64_t cut = share;
+    uint32_t files = 1;
     uint32_t first = 0;
     for (uint32_t i = 0; i < m->count; i++) {
-        m->tensors[i].file = (uint32_t)(before / share);
+        for (bool next = before >= cut; before >= cut; cut += share) { /* a tensor of several shares leaves no gap */
+            files += next ? 1u : 0u;
+            next = false;
+        }
+        m->tensors[i].file = files - 1;
         before += m->tensors[i].bytes;
     }
+    m->made->files = files;
     for (uint32_t file = 0; file < m->made->files; file++) {
         uint32_t end = first;
         while (end < m->count && m->tensors[end].file == file) {

@@ -471,6 +471,30 @@ static void test_classes(void **state)
             fail_msg("%s is %s", rows[i].name, weight_class_name(got));
         }
     }
+    /* One after the other, with other numbers in them, and too long to be remembered. */
+    struct weight_memo memo = {.rows = {{.bytes = 0}}};
+    static const char *const more[] = {"",
+                                       "7",
+                                       "blk.",
+                                       "blk.1",
+                                       "blk.x.layers.9",
+                                       "layers.4294967304.x",
+                                       "1.2.3.4.5.6.7.8.9.blk.9",
+                                       "a.very.long.name.that.goes.on.and.on.and.on.and.on.and.on.and.on.and.on.and.on."
+                                       "model.layers.9.mlp.experts.3.up_proj.weight"};
+    size_t count = sizeof rows / sizeof rows[0] + sizeof more / sizeof more[0];
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        for (size_t i = 0; i < count; i++) {
+            char name[TENSOR_NAME_MAX];
+            bool row = i < sizeof rows / sizeof rows[0];
+            snprintf(name, sizeof name, "%s", row ? rows[i].name : more[i - sizeof rows / sizeof rows[0]]);
+            for (char *at = name; turn > 1 && *at != '\0'; at++) {
+                *at = *at >= '0' && *at <= '8' ? (char)(*at + 1) : *at;
+            }
+            uint32_t layers = turn % 2 == 0 ? 8 : 4;
+            assert_int_equal(weight_class_next(&memo, str_from(name), layers), weight_class_of(str_from(name), layers));
+        }
+    }
 }
 
 /* Answers that other estimators gave, and what was there: ours is the latter. */
