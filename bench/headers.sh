@@ -21,6 +21,7 @@ for made in qwen3-moe.safetensors qwen3-moe.gguf deepseek-v3.safetensors deepsee
     mkdir -p "$folder/$made"
     "$build/make_headers" "$folder/$made" "${made%.*}" "${made#*.}"
 done
+sync # a direct read of a file that is still to be written waits for that
 echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs"
 
 python3 - "$runs" "$build/berth" "$folder" <<'PYTHON'
