@@ -7,16 +7,14 @@
 #include "compute/panels.h"
 
 struct tile_args {
-    const struct panel *panel;
+    struct panel *panel;
     const unsigned char *x;
     uint64_t x_row_bytes;
-    struct panel_lanes *lanes;
 };
 
 INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_rows, int tile_tokens)
 {
-    const struct panel *panel = args.panel;
-    struct panel_lanes *lanes = args.lanes;
+    struct panel *panel = args.panel;
     const uint64_t x_row_bytes = args.x_row_bytes;
     vec acc[TILE_TOKENS][PANEL_ROWS][LANE_VECS];
     UNROLLED(t, tile_tokens)
@@ -25,7 +23,7 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
         {
             UNROLLED(v, LANE_VECS)
             {
-                acc[t][r][v] = vec_load(lanes->lane[token + (uint32_t)t][row + (uint32_t)r] + VEC * v);
+                acc[t][r][v] = vec_load(panel->lane[token + (uint32_t)t][row + (uint32_t)r] + VEC * v);
             }
         }
     }
@@ -55,7 +53,7 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
         {
             UNROLLED(v, LANE_VECS)
             {
-                vec_store(lanes->lane[token + (uint32_t)t][row + (uint32_t)r] + VEC * v, acc[t][r][v]);
+                vec_store(panel->lane[token + (uint32_t)t][row + (uint32_t)r] + VEC * v, acc[t][r][v]);
             }
         }
     }
@@ -63,15 +61,9 @@ INLINE void tile(struct tile_args args, uint32_t row, uint32_t token, int tile_r
 
 #include "compute/tile_loop.h"
 
-static void multiply(const struct panel *panel, const unsigned char *x, uint64_t x_row_bytes, uint32_t tokens,
-                     struct panel_lanes *lanes)
+static void multiply(struct panel *panel, const unsigned char *x, uint64_t x_row_bytes, uint32_t tokens)
 {
-    tiles((struct tile_args){panel, x, x_row_bytes, lanes}, 0, panel->rows, tokens);
-}
-
-static void product(enum dtype type, const struct matmul *m, uint32_t row_begin, uint32_t row_end)
-{
-    panel_product(type, multiply, m, row_begin, row_end);
+    tiles((struct tile_args){panel, x, x_row_bytes}, 0, panel->rows, tokens);
 }
 
 #endif

@@ -18,18 +18,9 @@
 
 #include "base/bytes.h"
 #include "quant/formats.h"
+#include "quant/grids.h"
 #include "quant/grids.inc"
 #include "quant/levels.h"
-
-/* Seven stored sign bits; the number of minus signs is even. */
-static unsigned even_signs(uint32_t bits)
-{
-    unsigned low = bits & 127u;
-    unsigned parity = low ^ low >> 4;
-    parity ^= parity >> 2;
-    parity ^= parity >> 1;
-    return low | (parity & 1u) << 7;
-}
 
 /* Eight values of three magnitudes. */
 static void vector_2(float scale, unsigned entry, unsigned signs, float *out)
@@ -56,12 +47,6 @@ static void vector_1(float scale, unsigned entry, bool minus, float *out)
         float value = (float)(entry >> 2 * j & 3u) - 1.0f;
         out[j] = scale * (value + (minus ? -0.125f : 0.125f));
     }
-}
-
-/* d x (scale + 1/2) x unit */
-static float half_step(float d, unsigned scale, float unit)
-{
-    return d * (0.5f + (float)scale) * unit;
 }
 
 static void iq2_xxs_block(const unsigned char *p, float *out)

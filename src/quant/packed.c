@@ -3,24 +3,9 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
-
 uint64_t packed_groups(const struct packed *format, uint64_t k)
 {
     return k / format->group + (k % format->group != 0 ? 1 : 0);
-}
-
-static float side_value(enum dtype type, const void *row, uint64_t at)
-{
-    const unsigned char *p = row;
-    switch ((int)type) {
-    case DTYPE_F16:
-        return f32_from_f16(load_u16(p + 2 * at));
-    case DTYPE_BF16:
-        return f32_from_bf16(load_u16(p + 2 * at));
-    default:
-        return load_f32(p + 4 * at);
-    }
 }
 
 /* Bits of a quant: a row of 32 values has four bytes for each. */
@@ -59,10 +44,7 @@ static void tile_run(const unsigned char *p, float scale, size_t n, float *out)
 static void mxfp4_run(const unsigned char *p, unsigned exponent, size_t n, float *out)
 {
     static const float doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
-    /* 2^(e - 128): the two smallest are subnormal, 255 is NaN. */
-    float half = exponent == 255
-                     ? f32_from_bits(0x7fc00000u)
-                     : f32_from_bits(exponent < 2 ? (uint32_t)0x00200000 << exponent : (uint32_t)(exponent - 1) << 23);
+    float half = packed_half(exponent);
     for (size_t i = 0; i < n; i += 2) {
         out[i] = doubled[p[i / 2] & 15] * half;
         out[i + 1] = doubled[p[i / 2] >> 4] * half;
@@ -84,11 +66,11 @@ void packed_dequantise(enum dtype type, const struct packed_side *side, const vo
         const unsigned char *p = (const unsigned char *)w + first * layout->block_bytes / layout->block_elems;
         switch (format->kind) {
         case PACKED_AFFINE:
-            affine_run(p, affine_bits(type), side_value(format->scale_type, scales, group),
-                       biases == NULL ? 0.0f : side_value(format->scale_type, biases, group), run, out);
+            affine_run(p, affine_bits(type), packed_scale(format->scale_type, scales, group),
+                       biases == NULL ? 0.0f : packed_scale(format->scale_type, biases, group), run, out);
             break;
         case PACKED_TILES:
-            tile_run(p, side_value(format->scale_type, scales, group), run, out);
+            tile_run(p, packed_scale(format->scale_type, scales, group), run, out);
             break;
         case PACKED_MXFP4:
             mxfp4_run(p, scales[group], run, out);

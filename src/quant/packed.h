@@ -13,6 +13,7 @@
 #ifndef QUANT_PACKED_H
 #define QUANT_PACKED_H
 
+#include "base/bytes.h"
 #include "quant/quant.h"
 
 enum packed_kind { PACKED_NONE = 0, PACKED_AFFINE, PACKED_TILES, PACKED_MXFP4 };
@@ -36,6 +37,22 @@ struct packed_side {
 
 /* Scales a row needs: ceil(k / group). */
 uint64_t packed_groups(const struct packed *format, uint64_t k);
+
+/* Scale or bias number `at` of a row of them; of exponents there is packed_half(). */
+static inline float packed_scale(enum dtype type, const unsigned char *row, uint64_t at)
+{
+    if (type == DTYPE_BF16) {
+        return f32_from_bf16(load_u16(row + 2 * at));
+    }
+    return type == DTYPE_F16 ? f32_from_f16(load_u16(row + 2 * at)) : load_f32(row + 4 * at);
+}
+
+/* 2^(exponent - 128), half of an E8M0 scale: the two smallest are subnormal, 255 is NaN. */
+static inline float packed_half(unsigned exponent)
+{
+    uint32_t bits = exponent < 2 ? (uint32_t)0x00200000 << exponent : (uint32_t)(exponent - 1) << 23;
+    return f32_from_bits(exponent == 255 ? 0x7fc00000u : bits);
+}
 
 /* Values [first, first + n) of row `row` to float32. w: the row's quants; first and n are multiples of 16. */
 void packed_dequantise(enum dtype type, const struct packed_side *side, const void *w, uint64_t row, uint64_t first,
