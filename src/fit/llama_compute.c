@@ -6,11 +6,11 @@
 #include "fit/llama_cpp.h"
 
 static const struct llama_build builds[] = {
-    {"current", 2, 2, true, false, "v0.5.0 (2026)"},
-    {"2026", 4, 2, false, false, "early 2026: a mask in float32"},
-    {"2025", 4, 1, false, false, "2025: and one copy of the embeddings"},
-    {"ik", 4, 1, false, true, "ik_llama.cpp: and windowed layers keep every position"},
-    {"ik-2026", 2, 1, false, false, "ik_llama.cpp of 2026: a mask in float16"},
+    {"current", 2, 2, 0, true, false, "v0.5.0 (2026)"},
+    {"2026", 4, 2, 2, false, false, "early 2026: a mask in float32, an indexer's scores in full"},
+    {"2025", 4, 1, 0, false, false, "2025: a mask in float32, one copy of the embeddings"},
+    {"ik", 4, 1, 0, false, true, "ik_llama.cpp: and windowed layers keep every position"},
+    {"ik-2026", 2, 1, 0, false, false, "ik_llama.cpp of 2026: a mask in float16"},
 };
 
 const struct llama_build *llama_build_at(uint32_t i)
@@ -40,6 +40,7 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t c)
 struct graph {
     uint64_t masks;     /* cells */
     uint64_t scores;    /* cells x heads, the most of a layer */
+    uint64_t indexed;   /* the same of its indexer */
     uint64_t attention; /* elements of a position while a layer attends */
     uint64_t ffn;
 };
@@ -98,6 +99,9 @@ static void widen(struct graph *graph, const struct shape *shape, const struct l
             graph->scores = most(graph->scores, kept * layer->heads);
             widen_attention(graph, layer, shape->number[SHAPE_HIDDEN], request->no_flash_attention && build->keeps_kv);
         }
+        if (layer->index_ratio > 0) {
+            graph->indexed = most(graph->indexed, cells[LLAMA_PART_INDEX] * (uint64_t)shape->number[SHAPE_INDEX_HEADS]);
+        }
         if (layer->state != SHAPE_NO_STATE && layer->cache == SHAPE_NO_CACHE) {
             /* Of what a recurrent layer works on, its inputs are the wider part. */
             graph->attention =
@@ -132,6 +136,7 @@ bool llama_solve(const struct shape *shape, const struct llama_request *request,
     uint64_t extra = request->is_device ? 0 : (uint64_t)(build->input_copies - 1) * hidden;
     fits = fits && add_product(&inputs, build->input_copies * hidden, ubatch, 4) &&
            (!request->no_flash_attention || add_product(&attention, graph.scores, ubatch, 4)) &&
+           add_product(&attention, graph.indexed, ubatch, 4 * (uint64_t)build->index_copies) &&
            add_product(&attention, graph.attention + extra, ubatch, 4) &&
            add_product(&ffn, graph.ffn + extra, ubatch, 4) &&
            add_product(&logits, shape->number[SHAPE_VOCAB], outputs, 4) &&
