@@ -463,7 +463,8 @@ static berth_status read_number(struct shape_reading *r, enum shape_number i)
         return BERTH_OK;
     }
     TRY(source_u32(&r->source, &shape_keys[i], 0, &out->number[i]));
-    bool whole = (i == SHAPE_LAYERS || i == SHAPE_HIDDEN) && r->source.nested == NULL;
+    bool whole = (i == SHAPE_LAYERS || i == SHAPE_HIDDEN) &&
+                 (r->source.nested == NULL || !source_find(&r->source, "model_type", &value));
     if (json && !whole && !source_mentions(&r->source, &shape_keys[i]) && shape_default(r->type, i, &out->number[i])) {
         out->is_default[i] = true;
     }
@@ -561,7 +562,11 @@ static void set_mtp_kinds(struct shape_reading *r)
 static berth_status read_shape(struct shape_reading *r)
 {
     bool found = false;
+    struct json list;
     TRY(read_numbers(r));
+    if (source_find(&r->source, "indexer_types", &list) && list.token.kind != JSON_ARRAY_BEGIN) {
+        return source_wrong(&r->source, "indexer_types", &list, "a list");
+    }
     TRY(read_per_layer(r));
     r->has_latents = r->out->number[SHAPE_MLA_K] > 0;
     if (r->source.meta != NULL) {

@@ -27,7 +27,9 @@ static berth_status read_members(struct shape_source *source, struct json json, 
         }
     }
     if (members > SHAPE_MEMBERS_MAX) {
-        return error_set(source->err, BERTH_ERR_LIMIT, "the configuration has more than %d members", SHAPE_MEMBERS_MAX);
+        return at_key(
+            source, "config.json",
+            error_set(source->err, BERTH_ERR_LIMIT, "the configuration has more than %d members", SHAPE_MEMBERS_MAX));
     }
     if (walk.token.kind != JSON_OBJECT_END) {
         return json_fail(&walk, source->path, source->err);
@@ -270,6 +272,10 @@ berth_status source_u32(const struct shape_source *source, const struct shape_ke
     }
     if (value.token.kind != JSON_ARRAY_BEGIN) {
         return source_json_u32(source, name, &value, key->max, out);
+    }
+    struct json items = value;
+    if (json_next(&items) == JSON_ARRAY_END) {
+        return source_wrong(source, name, &value, "a number, or one for each layer");
     }
     *out = 0;
     while (json_next(&value) != JSON_ARRAY_END) {

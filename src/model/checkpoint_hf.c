@@ -53,12 +53,22 @@ static berth_status read_document(struct opening *o, const char *directory, cons
 static berth_status read_config(struct opening *o, const char *directory, const char *name, struct str *out,
                                 berth_error *err)
 {
+    enum { CONFIG_MAX = 4 << 20 }; /* the largest published has less than one */
+    char path[CHECKPOINT_PATH_BYTES];
+    bool is_directory = false;
+    uint64_t bytes = 0;
+    TRY(checkpoint_join(path, directory, str_from(name), err));
+    if (strcmp(name, "config.json") == 0 && os_path_info(path, &is_directory, &bytes, NULL) == BERTH_OK &&
+        !is_directory && bytes > CONFIG_MAX) {
+        return at_path(error_set(err, BERTH_ERR_LIMIT, "the file has %llu bytes, a configuration has at most %d",
+                                 (unsigned long long)bytes, CONFIG_MAX),
+                       path, err);
+    }
     TRY(read_document(o, directory, name, out, err));
     if (out->ptr == NULL) {
         return BERTH_OK;
     }
     struct json json;
-    char path[CHECKPOINT_PATH_BYTES];
     json_begin(&json, *out);
     json.allow_nonfinite = true;
     enum json_kind kind = json_next(&json);
@@ -66,7 +76,6 @@ static berth_status read_config(struct opening *o, const char *directory, const 
         kind = json_next(&json);
     }
     if (kind == JSON_ERROR) {
-        TRY(checkpoint_join(path, directory, str_from(name), err));
         return json_fail(&json, path, err);
     }
     return BERTH_OK;

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+# fit on configurations that are damaged, absurd or enormous: an error that names the file and what is wrong, or an
+# answer; and no answer has a size that is none.
+. "$(dirname "$0")/lib.sh"
+
+sizes='"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "head_dim": 16, "intermediate_size": 96, "vocab_size": 384, "max_position_embeddings": 4096'
+
+# put NAME: the configuration of a case, from standard input.
+put() {
+    mkdir -p "$work/$1"
+    cat >"$work/$1/config.json"
+}
+
+# with NAME MEMBERS: the sizes, and more members behind them.
+with() {
+    printf '{%s%s}' "$sizes" "$2" | put "$1"
+}
+
+# rejected NAME TEXT: both readers refuse it; the message has the file and the text.
+rejected() {
+    for engine in llama.cpp mlx; do
+        go fit "$work/$1" --engine $engine --weights-bytes 1GB --ctx 256 --budget 8GB
+        want_code 1
+        want_no_out
+        [ "$engine" = mlx ] || want_err "$2"
+        [ "$engine" = mlx ] || want_err "$1/config.json"
+    done
+}
+
+# answered NAME STATUS: an answer without NaN, infinity or a negative number, in both forms.
+answered() {
+    for form in --explain --json; do
+        go fit "$work/$1" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB $form
+        want_code "$2"
+        checks=$((checks + 1))
+        ! grep -qiE '(^|[^a-z0-9-])-[0-9]|\bnan\b|\binf(inity)?\b' "$work/out" || fail "a size that is none"
+    done
+    want_json
+}
+
+brackets() {
+    printf '%0100000d' 0 | sed "s/0/$1/g"
+}
+{
+    printf '{%s, "x": ' "$sizes"
+    brackets '['
+    brackets ']'
+    printf '}'
+} | put arrays
+rejected arrays 'nested deeper than 64 levels'
+{
+    printf '{%s, "x": ' "$sizes"
+    brackets '{"a":'
+    printf 1
+    brackets '}'
+    printf '}'
+} | put objects
+rejected objects 'nested deeper than 64 levels'
+
+with text ', "num_hidden_layers": "4"'
+rejected text 'the string "4"'
+with negative ', "head_dim": -16'
+rejected negative 'is -16'
+with large ', "head_dim": 1e30'
+rejected large 'is 1e30'
+with nan ', "head_dim": NaN'
+rejected nan 'is NaN'
+with infinite ', "num_key_value_heads": -Infinity'
+rejected infinite 'is -Infinity'
+with list ', "head_dim": [[16]]'
+rejected list 'a list'
+printf '' | put empty
+rejected empty 'the document ends too early'
+printf 'null' | put null
+rejected null 'is not a JSON object'
+printf '{%s, "x": ' "$sizes" | put cut
+rejected cut 'ends too early'
+with bytes "$(printf ', "x": "\377\376"')"
+rejected bytes 'is not UTF-8'
+mkdir -p "$work/folder/config.json"
+rejected folder 'this is a directory'
+mkdir -p "$work/giant"
+{
+    printf '{%s' "$sizes"
+    dd if=/dev/zero bs=1000000 count=100 2>/dev/null | tr '\0' ' '
+    printf '}'
+} >"$work/giant/config.json"
+rejected giant 'at most 4194304'
+rm "$work/giant/config.json"
+
+# One list that is too short is no answer; one that is too long leaves a lower bound.
+with short ', "layer_types": ["full_attention"]'
+go fit "$work/short" --engine llama.cpp --weights-bytes 1GB --budget 8GB
+want_code 1
+want_err 'has 1 items for 4 layers'
+want_err 'short/config.json'
+with long ', "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention", "full_attention",
+ "full_attention", "full_attention"]'
+answered long 1
+want_value verdict unknown
+want_value lower_bound_because '"layer_types" has 7 items for 4 layers'
+with unheard ', "layer_types": ["full_attention", "full_attention", "full_attention", "magnetic_attention"]'
+answered unheard 1
+want_value verdict unknown
+
+# The last of equal keys wins, as for everybody; NaN where nothing reads it is harmless.
+with twice ', "num_hidden_layers": 9, "num_hidden_layers": 3, "router_jitter_noise": NaN'
+answered twice 0
+want_value model.layers 3
+
+# What a class fills in is marked as such: a configuration with little in it.
+printf '%s' '{"model_type": "gemma3", "vision_config": {"hidden_size": 1152}, "text_config": {"model_type": "gemma3_text",
+ "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}}' | put little
+answered little 0
+want_value model.parameters 3880263168
+want_value model.defaults.num_attention_heads 8
+want_value model.defaults.num_key_value_heads 4
+want_value model.defaults.head_dim 256
+want_value model.ctx_max 131072
+go fit "$work/little" --engine llama.cpp --weights-bytes 8GB --ctx 8192 --budget 16GB --explain
+want_code 0
+want_out 'numbers are not in config.json: the defaults of model_type gemma3_text'
+want_out 'not in config.json, so the default of gemma3_text: '
+# Without a default a missing number stays an error: which file, which key, what to do.
+printf '%s' '{"model_type": "gemma3_text", "hidden_size": 2560}' | put layers
+go fit "$work/layers" --engine llama.cpp --weights-bytes 1GB --budget 8GB
+want_code 1
+want_err '"num_hidden_layers" is missing or 0'
+want_err 'layers/config.json'
+printf '%s' '{"model_type": "deepseek_v3", "num_hidden_layers": 2, "hidden_size": 64, "kv_lora_rank": null}' | put nulled
+go fit "$work/nulled" --engine llama.cpp --weights-bytes 1GB --budget 8GB
+want_code 1
+want_err '"kv_lora_rank" is missing or 0'
+want_err 'add it to the configuration'
+
+finish
