@@ -10,10 +10,13 @@
  * - Fallible functions return berth_status: 0 is success, every failure is negative. On failure outputs are
  *   untouched and nothing is leaked. A `berth_error *` parameter may be NULL; otherwise it is filled on failure.
  * - Nothing prints, exits, aborts, installs signal handlers or reads the environment.
- * - Config structs start with struct_size; use the _INIT macros. A zero field means the documented default.
+ * - Structs that start with struct_size are filled and passed after their _INIT macro; without it the call is
+ *   BERTH_ERR_ARGUMENT. In configs a zero field means the documented default.
  * - Handles are opaque. A model may be used by one thread at a time, unless a function says otherwise. Two
  *   models in one process are independent.
  * - Text is UTF-8, sizes are bytes, counts of tokens are tokens, times are nanoseconds (monotonic).
+ *
+ * It is long because it is whole: a program that embeds Berth copies and reads one file.
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -208,7 +211,7 @@ typedef struct berth_plan {
     bool fits;         /* budget >= hard floor */
     bool cached;       /* budget >= floor */
     bool resident;     /* every expert has a slot */
-    char binding[256]; /* what set the budget: "--budget", "MemAvailable", a cgroup path */
+    char binding[256]; /* what set the budget: "given budget", "MemAvailable", a cgroup path */
 } berth_plan;
 #define BERTH_PLAN_INIT BERTH_INIT_(berth_plan)
 
@@ -246,6 +249,7 @@ BERTH_API berth_status berth_model_open(const char *path, const berth_model_conf
 /* Frees the session too. NULL is allowed. */
 BERTH_API void berth_model_close(berth_model *model);
 
+/* What was opened. In text mode only what the tokenizer and the file say. */
 BERTH_API berth_status berth_model_get_info(const berth_model *model, berth_model_info *info);
 /* The plan the model was opened with. */
 BERTH_API berth_status berth_model_get_plan(const berth_model *model, berth_plan *plan);
@@ -276,6 +280,7 @@ BERTH_API berth_status berth_detok_push(const berth_model *model, berth_detok *d
                                         size_t cap, size_t *count);
 /* Ends the stream: an unfinished sequence becomes U+FFFD. */
 BERTH_API berth_status berth_detok_finish(berth_detok *detok, char *buffer, size_t cap, size_t *count);
+/* The most bytes that one push or finish writes; 0: the model has no tokenizer. */
 BERTH_API size_t berth_piece_max_bytes(const berth_model *model);
 
 /* The token's own spelling as stored in the vocabulary, borrowed until the model closes. NULL: no such token. */
@@ -310,6 +315,7 @@ typedef struct berth_session_config {
 /* Creates the model's session (one at a time: a second one gets BERTH_ERR_STATE). Its memory was reserved at open. */
 BERTH_API berth_status berth_session_create(berth_model *model, const berth_session_config *config, berth_session **out,
                                             berth_error *err);
+/* The model may then create another. NULL is allowed. */
 BERTH_API void berth_session_free(berth_session *session);
 
 /* Appends ids[0..count) to the sequence, in chunks. With `each` every position's logits are computed and reported,
@@ -319,6 +325,7 @@ BERTH_API berth_status berth_session_eval(berth_session *session, const int32_t 
                                           berth_logits_fn *each, void *each_user, berth_error *err);
 /* Logits after the last evaluated token, [vocab], borrowed until the next eval. NULL before the first. */
 BERTH_API const float *berth_session_logits(const berth_session *session);
+/* Tokens in the sequence. */
 BERTH_API uint32_t berth_session_length(const berth_session *session);
 /* Forgets everything from position `length` on (length <= current). Logits are not valid until the next eval. */
 BERTH_API berth_status berth_session_truncate(berth_session *session, uint32_t length);
@@ -366,6 +373,7 @@ typedef struct berth_stats {
     uint64_t policy_ns;                     /* deciding what stays in memory */
 } berth_stats;
 #define BERTH_STATS_INIT BERTH_INIT_(berth_stats)
+/* Counted since the model opened. */
 BERTH_API berth_status berth_model_get_stats(const berth_model *model, berth_stats *stats);
 
 /* ---- the documents' memory contract ------------------------------------------------------------------
@@ -631,7 +639,7 @@ typedef struct berth_speed_work {
     double kv_token_macs;  /* and more of them for each token of context */
     uint32_t layers, moe_layers, experts, top_k;
 } berth_speed_work;
-#define BERTH_SPEED_WORK_INIT ((berth_speed_work){.struct_size = sizeof(berth_speed_work)})
+#define BERTH_SPEED_WORK_INIT BERTH_INIT_(berth_speed_work)
 
 /* A machine. A rate of 0 is unknown. */
 typedef struct berth_speed_machine {
@@ -644,7 +652,7 @@ typedef struct berth_speed_machine {
     double overlap;                        /* how much of reading hides behind computing, 0 to 1 */
     double margin;                         /* the range: from rate / (1 + margin) to rate * (1 + margin) */
 } berth_speed_machine;
-#define BERTH_SPEED_MACHINE_INIT ((berth_speed_machine){.struct_size = sizeof(berth_speed_machine)})
+#define BERTH_SPEED_MACHINE_INIT BERTH_INIT_(berth_speed_machine)
 
 typedef enum berth_speed_class {
     BERTH_SPEED_MEASURED = 0, /* this processor, at rates that were measured on it */
@@ -672,7 +680,7 @@ typedef struct berth_speed {
     double memory_s, compute_s, layers_s, disk_s;
     const char *binding; /* "memory", "compute", "layers", "disk"; "unknown". Static storage */
 } berth_speed;
-#define BERTH_SPEED_INIT ((berth_speed){.struct_size = sizeof(berth_speed)})
+#define BERTH_SPEED_INIT BERTH_INIT_(berth_speed)
 
 /* One token at a position. hit NULL: every expert is in memory. Unknown rates that would matter make it unknown. */
 BERTH_API berth_status berth_speed_decode(const berth_speed_work *work, const berth_speed_machine *machine,
@@ -840,12 +848,24 @@ typedef struct berth_autopin_config {
     double pin_share;                   /* 0.5 */
     int64_t min_pin_bytes;              /* 500,000,000 */
 } berth_autopin_config;
+#ifdef __cplusplus
+#define BERTH_AUTOPIN_CONFIG_INIT                                        \
+    ([]() {                                                              \
+        berth_autopin_config config = BERTH_INIT_(berth_autopin_config); \
+        config.min_history_selections = 5000;                            \
+        config.full_confidence_selections = 200000;                      \
+        config.pin_share = 0.5;                                          \
+        config.min_pin_bytes = 500000000;                                \
+        return config;                                                   \
+    }())
+#else
 #define BERTH_AUTOPIN_CONFIG_INIT                                        \
     ((berth_autopin_config){.struct_size = sizeof(berth_autopin_config), \
                             .min_history_selections = 5000,              \
                             .full_confidence_selections = 200000,        \
                             .pin_share = 0.5,                            \
                             .min_pin_bytes = 500000000})
+#endif
 typedef struct berth_autopin_plan {
     uint64_t history_selections;
     double confidence;
@@ -881,7 +901,8 @@ BERTH_API berth_status berth_sampler_init(void *memory, size_t bytes, uint32_t v
                                           const berth_sampler_config *config, berth_sampler **out, berth_error *err);
 /* Tells the sampler about a token of the prompt or the answer (for the penalties). */
 BERTH_API void berth_sampler_accept(berth_sampler *sampler, int32_t id);
-/* Picks a token; the same logits, config and history give the same choice on every machine. Ties go to the lower id. */
+/* Picks a token; the same logits, config and history give the same choice on every machine. Ties go to the lower id;
+ * logits that are not a number are never chosen, and when none is one the choice is 0. */
 BERTH_API int32_t berth_sampler_pick(berth_sampler *sampler, const float *logits);
 
 #ifdef __cplusplus

@@ -25,9 +25,21 @@ objdump -p "$lib/libberth.so" | grep -q 'SONAME  *libberth\.so\.[0-9]' || {
 }
 "$cc" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c "$stage/include/berth.h"
 if command -v c++ >/dev/null 2>&1; then
-    printf '#include <berth.h>\nint main() { berth_plan plan = BERTH_PLAN_INIT; return plan.struct_size != sizeof plan; }\n' \
-        >"$work/a.cc"
-    c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$stage/include" "$work/a.cc"
+    # Every _INIT macro of the header.
+    {
+        printf '#include <berth.h>\nint main()\n{\n    size_t sum = 0;\n'
+        sed -n 's/^#define BERTH_\([A-Z_]*\)_INIT .*/\1/p' "$stage/include/berth.h" | sort -u |
+            while IFS= read -r name; do
+                type=berth_$(printf '%s' "$name" | tr '[:upper:]' '[:lower:]')
+                printf '    { %s one = BERTH_%s_INIT; sum += one.struct_size; }\n' "$type" "$name"
+            done
+        printf '    return sum == 0;\n}\n'
+    } >"$work/a.cc"
+    [ "$(grep -c _INIT "$work/a.cc")" -ge 15 ] || {
+        echo "install: the _INIT macros were not found"
+        exit 1
+    }
+    c++ -std=c++17 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$stage/include" "$work/a.cc"
 fi
 
 # Every local function of the archive, as the host's own.

@@ -194,6 +194,11 @@ static void reads_every_type(void **state)
         assert_true(meta_strings_next(&walk, &text) && str_is(text, ""));
         assert_true(meta_strings_next(&walk, &text) && str_is(text, "ccc"));
         assert_false(meta_strings_next(&walk, &text));
+        unsigned char cut[8 + 2] = {3}; /* says three bytes, has two */
+        walk = (struct meta_strings){cut, cut + sizeof cut, 1};
+        assert_false(meta_strings_next(&walk, &text));
+        cut[0] = 2;
+        assert_true(meta_strings_next(&walk, &text) && text.bytes == 2);
         assert_true(meta_strings_begin(meta_find(meta, STR("none")), &walk));
         assert_false(meta_strings_next(&walk, &text));
 

@@ -227,6 +227,32 @@ static void uniform_routes(void **state)
     }
 }
 
+/* Two layers of two experts each, all equally likely, and a slot for two experts: whoever gives way to an expert of his
+ * own layer loses nothing, as he is the one that is wanted last. So each layer keeps one, and every other visit hits.
+ */
+static void next_use_gives_way_within_the_layer(void **state)
+{
+    (void)state;
+    struct routes *routes = make_uniform(2, 2, 1, 4000);
+    double got = rate(routes, "next-use", 2);
+    print_message("next-use, one slot a layer: %.1f %%\n", got);
+    assert_true(got > 45.0 && got < 55.0);
+    routes_free(routes);
+}
+
+/* Fewer slots than layers: a bank of one slot each, which the layers take from each other. */
+static void banks_have_a_slot_at_least(void **state)
+{
+    (void)state;
+    struct routes *routes = make_uniform(4, 8, 1, 400);
+    struct replay_config config = {.policy = "layer-lru", .slots = 2, .global = true, .scored_from = 0};
+    struct replay_result result;
+    assert_int_equal(replay_run(routes, &config, &result, NULL), BERTH_OK);
+    assert_true(result.scored_hits > 0);
+    assert_int_equal(result.bypassed, 0);
+    routes_free(routes);
+}
+
 /* Share of the second half's selections that the first half's hottest quarter of each layer's experts holds. */
 static double popularity(const struct routes *routes)
 {
@@ -288,40 +314,42 @@ static void shuffled_tokens(void **state)
 static void hostile_files(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "",
-        "turn,phase\n1,1\n",
-        "turn,phase,step,layer,expert\n0,1,0,0,99999\n",
-        "turn,phase,step,layer,expert\n0,1,0,0,1\n0,1,0,0,2\n0,1,1,0,3\n",
-        "turn,phase,step,layer,expert\n0,7,0,0,1\n",
-        "{\"layers\": [[1,2],[3]]}\n",
-        "{\"layers\": [[1,2],[3,4]]}\n{\"layers\": [[1,2]]}\n",
-        "{\"layers\": [[1,99999]]}\n",
-        "{\"layers\": [[]]}\n",
-        "# berth routes v1\nv 1 0 0 1\n",
-        "# berth routes v1\nshape 2 8 9\n",
-        "# berth routes v1\nshape 2 8 1\nv 1 2 0 1\nr 1+00000000\n",
-        "# berth routes v1\nshape 2 8 1\nv 1 0 0 2\nr 1+00000000\n",
-        "# berth routes v1\nshape 2 8 1\nv 1 0 0 1\nr 8+00000000\n",
-        "# berth routes v1\nshape 2 8 1\nwarm 0 8\n",
-        "# berth routes v1\nshape 2 8 1\nwarm 2 1\n",
-        "# berth routes v1\nshape 2 8 1\nslots 0 1 2 x\n",
-        "# berth routes v1\nshape 4294967297 8 1\n",
-        "# berth routes v1\nshape 2 8 1\norder 0 1 2 3\n",
+    static const struct {
+        const char *text, *why;
+    } files[] = {
+        {"", "a shape that no model has"},
+        {"turn,phase\n1,1\n", "wanted the columns turn"},
+        {"turn,phase,step,layer,expert\n0,1,0,0,99999\n", "an expert out of range"},
+        {"turn,phase,step,layer,expert\n0,1,0,0,1\n0,1,0,0,2\n0,1,1,0,3\n", "another number of experts"},
+        {"turn,phase,step,layer,expert\n0,7,0,0,1\n", "a layer or phase"},
+        {"{\"layers\": [[1,2],[3]]}\n", "as many as in every other layer"},
+        {"{\"layers\": [[1,2],[3,4]]}\n{\"layers\": [[1,2]]}\n", "one list of experts for every layer"},
+        {"{\"layers\": [[1,99999]]}\n", "an expert out of range"},
+        {"{\"layers\": [[]]}\n", "as many as in every other layer"},
+        {"# berth routes v1\nv 1 0 0 1\n", "the shape must come first"},
+        {"# berth routes v1\nshape 2 8 9\n", "a shape that no model has"},
+        {"# berth routes v1\nshape 2 8 1\nv 1 2 0 1\nr 1+00000000\n", "not a line of"},
+        {"# berth routes v1\nshape 2 8 1\nv 1 0 0 2\nr 1+00000000\n", "ends within a visit"},
+        {"# berth routes v1\nshape 2 8 1\nv 1 0 0 1\nr 8+00000000\n", "line 4: an expert out of range"},
+        {"# berth routes v1\nshape 2 8 1\nwarm 0 8\n", "line 3: an expert out of range"},
+        {"# berth routes v1\nshape 2 8 1\nwarm 2 1\n", "line 3: not a line of"},
+        {"# berth routes v1\nshape 2 8 1\nslots 0 1 2 x\n", "line 3: not a line of"},
+        {"# berth routes v1\nshape 4294967297 8 1\n", "a shape that no model has"},
+        {"# berth routes v1\nshape 2 8 1\norder 0 1 2 3\n", "line 3: not a line of"},
     };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[] = "/tmp/berth_routes_test";
         const char *paths[] = {path};
         struct routes *routes = NULL;
         berth_error err;
         FILE *file = fopen(path, "wb");
         assert_non_null(file);
-        fputs(texts[i], file);
+        fputs(files[i].text, file);
         fclose(file);
         berth_status status = routes_read(paths, 1, 0, &routes, &err);
         remove(path);
-        if (status != BERTH_ERR_FORMAT) {
-            fail_msg("text %zu: status %d", i, (int)status);
+        if (status != BERTH_ERR_FORMAT || strstr(err.message, files[i].why) == NULL) {
+            fail_msg("file %zu: status %d, \"%s\"", i, (int)status, status == BERTH_OK ? "" : err.message);
         }
     }
 }
@@ -329,9 +357,15 @@ static void hostile_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_numbers), cmocka_unit_test(next_use_reaches), cmocka_unit_test(bounds_are_bounds),
-        cmocka_unit_test(uniform_routes),    cmocka_unit_test(shuffled_tokens),  cmocka_unit_test(hostile_files),
+        cmocka_unit_test(published_numbers),
+        cmocka_unit_test(next_use_reaches),
+        cmocka_unit_test(bounds_are_bounds),
+        cmocka_unit_test(uniform_routes),
+        cmocka_unit_test(shuffled_tokens),
+        cmocka_unit_test(hostile_files),
         cmocka_unit_test(pools_by_layer),
+        cmocka_unit_test(next_use_gives_way_within_the_layer),
+        cmocka_unit_test(banks_have_a_slot_at_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "compute/pool.h"
+#include "experts/io.h"
 #include "support/budget.h"
 #include "tool.h"
 
@@ -88,11 +90,39 @@ static void a_planner_survives_a_plan_that_fails(void **state)
     tool_planner_close(planner);
 }
 
+/* At each limit, and one past it. */
+static void limits_of_the_configuration(void **state)
+{
+    (void)state;
+    berth_plan plan = BERTH_PLAN_INIT;
+    berth_error err;
+    berth_model_config config = BERTH_MODEL_CONFIG_INIT;
+    config.budget_bytes = UINT64_C(1) << 40;
+    assert_int_equal(berth_plan_memory(paths[1], &config, &plan, &err), BERTH_OK);
+    for (uint32_t past = 0; past < 2; past++) {
+        const berth_status wanted = past ? BERTH_ERR_ARGUMENT : BERTH_OK;
+        berth_model_config c = config;
+        c.ctx_tokens = plan.ctx_max_tokens + past;
+        berth_plan out = BERTH_PLAN_INIT;
+        assert_int_equal(berth_plan_memory(paths[1], &c, &out, &err), wanted);
+        c = config;
+        c.threads = POOL_THREADS_MAX + past;
+        assert_int_equal(berth_plan_memory(paths[1], &c, &out, &err), wanted);
+        c = config;
+        c.io_threads = IO_THREADS_MAX + past;
+        assert_int_equal(berth_plan_memory(paths[1], &c, &out, &err), wanted);
+        c = config;
+        c.kv_type = past ? (berth_kv_type)(BERTH_KV_Q8_0 + 1) : BERTH_KV_F16;
+        assert_int_equal(berth_plan_memory(paths[1], &c, &out, &err), wanted);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_those_of_fresh_reads),
         cmocka_unit_test(a_planner_survives_a_plan_that_fails),
+        cmocka_unit_test(limits_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

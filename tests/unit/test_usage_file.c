@@ -194,6 +194,51 @@ static void damage(void **state)
     expect_text(backup, text);
 }
 
+static void white_space_of_any_kind_ends_a_field(void **state)
+{
+    (void)state;
+    struct usage_config config = base_config();
+    put_text("3\xc2\xa0"
+             "2 4\xc2\xa0\n4\xe3\x80\x80"
+             "1\t9\xe2\x80\x83\n");
+    struct usage *usage = make(&config, USAGE_LOADED);
+    assert_int_equal(count_of(usage, 3, 2), 4);
+    assert_int_equal(count_of(usage, 4, 1), 9);
+}
+
+static berth_status status_of(const struct usage_config *config)
+{
+    struct arena arena;
+    struct usage *usage = NULL;
+    arena_measure(&arena);
+    return usage_layout(&arena, config, &usage, NULL);
+}
+
+static void limits_of_the_configuration(void **state)
+{
+    (void)state;
+    char long_path[USAGE_PATH_MAX + 1];
+    memset(long_path, 'a', sizeof long_path);
+    int64_t last[] = {3, INT64_C(9007199254740991)};
+    struct usage_config config = base_config();
+    config.layers = last;
+    assert_int_equal(status_of(&config), BERTH_OK);
+    last[1]++;
+    assert_int_equal(status_of(&config), BERTH_ERR_ARGUMENT);
+    config = base_config();
+    config.experts = UINT64_C(1) << 32;
+    assert_int_equal(status_of(&config), BERTH_ERR_ARGUMENT);
+    for (int fallback = 0; fallback < 2; fallback++) {
+        config = base_config();
+        *(fallback ? &config.fallback_path : &config.path) = long_path;
+        long_path[USAGE_PATH_MAX - 1] = '\0';
+        assert_int_equal(status_of(&config), BERTH_OK);
+        long_path[USAGE_PATH_MAX - 1] = 'a';
+        long_path[USAGE_PATH_MAX] = '\0';
+        assert_int_equal(status_of(&config), BERTH_ERR_LIMIT);
+    }
+}
+
 static void refusal(void **state)
 {
     (void)state;
@@ -675,6 +720,8 @@ int main(void)
         cmocka_unit_test_teardown(plain_stays_plain, clean),
         cmocka_unit_test_teardown(binary, clean),
         cmocka_unit_test_teardown(damage, clean),
+        cmocka_unit_test_teardown(white_space_of_any_kind_ends_a_field, clean),
+        cmocka_unit_test(limits_of_the_configuration),
         cmocka_unit_test_teardown(refusal, clean),
         cmocka_unit_test_teardown(seed_mode, clean),
         cmocka_unit_test_teardown(merging, clean),
