@@ -92,7 +92,7 @@ const struct shape_key shape_keys[SHAPE_NUMBERS] = {
     [SHAPE_OUT_GROUPS] = {{"o_groups"}, NULL, 4096},
     [SHAPE_OUT_RANK] = {{"o_lora_rank"}, NULL, COUNT},
     [SHAPE_HASH_LAYERS] = {{"num_hash_layers"}, NULL, COUNT},
-    [SHAPE_INDEX_POOL] = {{"index_kpool"}, NULL, COUNT},
+    [SHAPE_INDEX_POOL] = {{"index_kpool"}, "attention.indexer.kpool", COUNT},
     [SHAPE_FFN_MULTIPLE] = {{"block_multiple_of"}, NULL, 1 << 20},
 };
 

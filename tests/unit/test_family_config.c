@@ -137,6 +137,37 @@ static void defaults_are_the_family_s(void **state)
     assert_true(h.norm_eps == 1e-6f);
 }
 
+/* What config.json leaves out is its class's default, as transformers reads it; null is what follows from the rest. */
+static void left_out_numbers_are_the_class_s(void **state)
+{
+    (void)state;
+    static struct hparams h;
+#define FEW "\"hidden_size\": 256, \"num_hidden_layers\": 2, \"num_attention_heads\": 16"
+    const char *router = dialects[4].router;
+    assert_int_equal(read_config("mixtral", "{" FEW "}", router, &h, NULL), BERTH_OK);
+    assert_int_equal(h.kv_heads, 8);
+    assert_int_equal(h.head_dim, 16); /* by heads: the class has none */
+    assert_int_equal(h.ffn, 14336);
+    assert_int_equal(h.experts, 8);
+    assert_int_equal(h.top_k, 2);
+    assert_int_equal(h.ctx_max, 131072);
+    assert_int_equal(h.vocab, 384); /* the embedding's rows */
+    assert_int_equal(read_config("mixtral", "{" FEW ", \"num_key_value_heads\": null}", router, &h, NULL), BERTH_OK);
+    assert_int_equal(h.kv_heads, 16);
+    assert_int_equal(read_config("qwen3", "{" FEW ", \"num_key_value_heads\": 4}", NULL, &h, NULL), BERTH_OK);
+    assert_int_equal(h.head_dim, 128);
+    assert_int_equal(read_config("qwen3", "{" FEW ", \"num_key_value_heads\": 4, \"head_dim\": null}", NULL, &h, NULL),
+                     BERTH_OK);
+    assert_int_equal(h.head_dim, 16);
+    assert_int_equal(read_config("llama", "{\"hidden_size\": 512, \"num_hidden_layers\": 2}", NULL, &h, NULL),
+                     BERTH_OK);
+    assert_int_equal(h.heads, 32);
+    assert_int_equal(h.kv_heads, 32);
+    /* Never the number of layers or the width. */
+    assert_int_equal(read_config("llama", "{\"hidden_size\": 512}", NULL, &h, NULL), BERTH_ERR_FORMAT);
+    assert_int_equal(read_config("llama", "{\"num_hidden_layers\": 2}", NULL, &h, NULL), BERTH_ERR_FORMAT);
+}
+
 static void sliding_window_needs_its_flag_for_qwen(void **state)
 {
     (void)state;
@@ -278,7 +309,7 @@ int main(void)
         cmocka_unit_test(dialect_published_equals_version5), cmocka_unit_test(moe_layers_come_from_routers),
         cmocka_unit_test(defaults_are_the_family_s),         cmocka_unit_test(sliding_window_needs_its_flag_for_qwen),
         cmocka_unit_test(yarn_frequencies_match_the_paper),  cmocka_unit_test(hostile_configs_are_refused),
-        cmocka_unit_test(wrong_types_are_refused),
+        cmocka_unit_test(wrong_types_are_refused),           cmocka_unit_test(left_out_numbers_are_the_class_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
