@@ -273,9 +273,6 @@ berth_status tool_model_llama(const tool_model *model, const tool_llama *request
 /* The largest context, at most the model's own, whose `device` (else host) sum is within the bytes; 0: none. */
 berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *request, bool device, uint64_t bytes,
                                   uint64_t *ctx_tokens, berth_error *err);
-/* Names of cache types and builds; NULL past the last. */
-const char *tool_llama_type(uint32_t i);
-const char *tool_llama_build(uint32_t i, const char **text);
 
 /* The arithmetic of each kind of layer, a line each, for any engine. `ctx` positions; an element of a cache takes
  * kv_num / kv_den bytes. */
@@ -290,7 +287,6 @@ typedef struct tool_prints tool_prints;
 /* Headers only. *out must be closed. */
 berth_status tool_prints_open(const char *path, tool_prints **out, berth_error *err);
 void tool_prints_close(tool_prints *prints); /* NULL is allowed */
-uint64_t tool_prints_bytes(const tool_prints *prints);
 /* Of the configuration (docs/seeds.md); BERTH_ERR_UNSUPPORTED: a GGUF file has none. */
 berth_status tool_prints_config(tool_prints *prints, char fingerprint[17], berth_error *err);
 /* Of all tensors' names, types, shapes and bytes: 64 hex digits. In byte order tensors are hashed side by side by

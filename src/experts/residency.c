@@ -490,8 +490,3 @@ berth_status residency_stop(struct residency *residency, berth_error *err)
                             : BERTH_OK;
     return recorded != BERTH_OK ? recorded : kept;
 }
-
-const struct usage *residency_usage(const struct residency *residency)
-{
-    return residency->usage;
-}

@@ -72,6 +72,4 @@ berth_status residency_seed_options(const char *options, struct residency_seed *
 void residency_tiers(const struct catalog *catalog, const struct slot_counts *slots, uint64_t working,
                      struct autopin_config *out);
 
-const struct usage *residency_usage(const struct residency *residency); /* NULL: no ledger */
-
 #endif

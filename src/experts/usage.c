@@ -233,16 +233,6 @@ void usage_get_snapshot(const struct usage *usage, struct usage_snapshot *out)
     }
 }
 
-uint32_t usage_layers_count(const struct usage *usage)
-{
-    return usage->layers_count;
-}
-
-uint32_t usage_experts(const struct usage *usage)
-{
-    return usage->experts;
-}
-
 int64_t usage_layer(const struct usage *usage, uint32_t index)
 {
     return usage->layers[index];

@@ -81,8 +81,6 @@ struct usage_count {
 /* Nonzero counts: count descending, then layer, then expert. Writes at most cap; returns how many there are. */
 uint64_t usage_ranked(const struct usage *usage, struct usage_count *out, uint64_t cap);
 
-uint32_t usage_layers_count(const struct usage *usage);
-uint32_t usage_experts(const struct usage *usage);
 int64_t usage_layer(const struct usage *usage, uint32_t index);
 /* Counts of one layer, [experts]. */
 const uint32_t *usage_counts(const struct usage *usage, uint32_t index);

@@ -25,7 +25,7 @@ static void count_index(const struct shape_reading *r, struct shape_layer *layer
             layer->index_params += dim * hidden + n[SHAPE_INDEX_POOL] * dim;
         }
     } else { /* keys are compressed: two matrices of twice the width, a table of places, a norm */
-        layer->index_params += 4 * hidden * dim + layer->index_ratio * 2 * dim + dim;
+        layer->index_params += 4 * hidden * dim + 2 * dim * layer->index_ratio + dim;
     }
 }
 

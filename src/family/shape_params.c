@@ -282,7 +282,8 @@ static berth_status adjust_ffn(struct shape_reading *r)
         return source_wrong(&r->source, "block_ffn_dim_multiplier", &value, "a number above 0 and up to 64");
     }
     for (uint32_t i = 0; i < r->all && adjust; i++) {
-        uint64_t width = (uint64_t)((double)(2 * (uint64_t)r->ffn[i] / 3) * factor);
+        const uint64_t third = 2 * (uint64_t)r->ffn[i] / 3;
+        uint64_t width = (uint64_t)((double)third * factor);
         width = (width + multiple - 1) / multiple * multiple;
         r->ffn[i] = width <= 1 << 28 ? (uint32_t)width : 1 << 28;
     }

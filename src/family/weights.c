@@ -160,6 +160,7 @@ static bool make_plain(struct str name, struct plain *out)
         return false;
     }
     out->bytes = 0;
+    memset(out->numbers, 0, sizeof out->numbers);
     for (const char *at = name.ptr; at < end;) {
         if (is_digit(*at)) {
             uint32_t number = number_at(&at, end);

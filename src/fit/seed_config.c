@@ -48,7 +48,7 @@ void seed_unset(berth_fit_config *config, berth_fit_field field)
     config->undefined |= (uint64_t)1 << field;
 }
 
-bool seed_has(const berth_fit_config *config, berth_fit_field field)
+static bool seed_has(const berth_fit_config *config, berth_fit_field field)
 {
     return (config->undefined >> field & 1) == 0;
 }

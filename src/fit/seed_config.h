@@ -24,7 +24,6 @@ berth_status seed_parse_glm(struct seed_parse *parse);
 /* Sets a number and marks it as there; seed_unset() marks it absent. */
 void seed_set(berth_fit_config *config, berth_fit_field field, double value);
 void seed_unset(berth_fit_config *config, berth_fit_field field);
-bool seed_has(const berth_fit_config *config, berth_fit_field field);
 /* layer_types = `count` times full attention. */
 berth_status seed_all_full(struct seed_parse *parse, double count);
 /* Room for one entry of the rope map. */

@@ -117,11 +117,6 @@ void tool_prints_close(tool_prints *prints)
     }
 }
 
-uint64_t tool_prints_bytes(const tool_prints *prints)
-{
-    return prints->bytes;
-}
-
 berth_status tool_prints_config(tool_prints *prints, char fingerprint[17], berth_error *err)
 {
     if (prints->checkpoint.format == CHECKPOINT_GGUF || prints->checkpoint.config_json.bytes == 0) {

@@ -227,21 +227,6 @@ const char *tool_model_default(const tool_model *model, uint32_t i, uint32_t *va
 
 /* ---- llama.cpp -------------------------------------------------------------------------------------- */
 
-const char *tool_llama_type(uint32_t i)
-{
-    const struct cache_type *type = cache_type_at(i);
-    return type != NULL ? type->name : NULL;
-}
-
-const char *tool_llama_build(uint32_t i, const char **text)
-{
-    const struct llama_build *build = llama_build_at(i);
-    if (build != NULL) {
-        *text = build->text;
-    }
-    return build != NULL ? build->name : NULL;
-}
-
 static berth_status find_type(const char *name, const struct cache_type **out, berth_error *err)
 {
     *out = cache_type_find(name != NULL ? name : "f16");
