@@ -173,6 +173,9 @@ static int read_prompts(struct bench *bench)
     const char *path = bench->options.prompts_file;
     char line[LINE_BYTES];
     FILE *in = host_open_text(path);
+    if (in == NULL && host_interrupted()) {
+        return host_interrupt_code();
+    }
     if (in == NULL) {
         return report_failure(spec.verb, "cannot read %s: %s", path, strerror(errno));
     }
@@ -194,6 +197,7 @@ static int read_prompts(struct bench *bench)
     }
     bool lost = ferror(in) != 0;
     (void)fclose(in);
+    code = code == EXIT_OK && host_interrupted() ? host_interrupt_code() : code;
     if (code == EXIT_OK && (lost || bench->prompts_count == 0)) {
         code = report_failure(spec.verb, "%s has no prompts", path);
     }

@@ -212,8 +212,8 @@ static void print_text(const struct bench_speed *b)
     printf("median of %" PRIu32 " passes after one that filled the cache (prompt %.2f, answer %.2f tok/s)\n",
            b->count - 1, first->prompt, first->answer);
     if (b->share.binding != NULL) {
-        printf("answer: %.0f %% of %.2f tok/s, bound by %s\n", 100 * b->share.share, b->share.tokens_per_s,
-               b->share.binding);
+        printf("answer: %.0f %% of %.2f tok/s, bound by %s%s\n", 100 * b->share.share, b->share.tokens_per_s,
+               b->share.binding, b->share.observed ? " (as observed: faster than the rates measured before it)" : "");
     }
 }
 

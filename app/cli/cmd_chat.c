@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/keep.h"
 #include "cli/verbs.h"
 #include "common/chat.h"
 #include "common/host.h"
@@ -46,12 +47,20 @@ static const struct arg_option chat_rows[] = {
      .help = "when the context is full, forget the oldest turns\n(default: say so and wait for /reset)"},
 };
 
+static const struct arg_option keep_rows[] = {
+    {.name = "no-store",
+     .type = ARG_FLAG,
+     .offset = AT(model.no_store),
+     .help = "do not keep this session's figures (berth runs)"},
+};
+
 static const struct arg_group groups[] = {
     {"Conversation", chat_rows, sizeof chat_rows / sizeof chat_rows[0], 0},
     {"Sampling (default: --temp 0.7 --top-p 0.9)", sample_option_rows, SAMPLE_OPTIONS, AT(sample)},
     {"Memory", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
     {"Output", talk_option_rows, TALK_OPTIONS, AT(model)},
+    {NULL, keep_rows, 1, 0},
 };
 
 static const struct arg_positional positionals[] = {{"MODEL", AT(model.path), false}};
@@ -79,6 +88,11 @@ struct talk {
     size_t line_cap;
     char *piece;
     size_t piece_cap;
+    struct {
+        uint64_t decode_ns, fed, decoded; /* decoded: evaluations between an answer's first and last token */
+        double fed_s, positions;          /* positions: sum over the decoded tokens */
+        uint32_t written, turns;
+    } sum; /* over the session */
 };
 
 /* libedit, its terminal description and the history, when the lines come from a terminal. */
@@ -162,6 +176,7 @@ static int answer(struct talk *talk, uint32_t fed, double prompt_s)
     uint32_t limit = o->length > 0 && o->length < room ? o->length : room;
     struct live live;
     struct generated result;
+    double at = chat->length;
     struct generator generator = {
         .engine = &talk->engine,
         .sampler = talk->sampler,
@@ -178,8 +193,18 @@ static int answer(struct talk *talk, uint32_t fed, double prompt_s)
     generate(&generator, chat_answer(chat), limit, &result);
     live_end(&live);
     chat_answered(chat, &result);
+    if (result.count > 1 && result.last_ns > start) { /* the first token comes out of the prompt */
+        uint64_t decoded = result.count - 1;
+        talk->sum.decode_ns += result.last_ns - start;
+        talk->sum.decoded += decoded;
+        talk->sum.positions += (double)decoded * (at + (double)decoded / 2);
+    }
+    talk->sum.written += result.count;
+    talk->sum.fed += fed;
+    talk->sum.fed_s += prompt_s;
+    talk->sum.turns++;
     berth_error unsaved;
-    if (berth_session_turn_end(talk->engine.session, NULL, &unsaved) != BERTH_OK) {
+    if (berth_session_turn_end(talk->engine.session, NULL, &unsaved) != BERTH_OK && !o->model.quiet) {
         report_note("the usage ledger was not saved: %s", unsaved.message);
     }
     if (!report_write("\n", 1) || result.end == GENERATE_OUTPUT) {
@@ -335,8 +360,25 @@ static int with_engine(struct talk *talk)
     return converse(talk);
 }
 
+/* A session is one run: what calibrates is its totals, and a row for every answer would bury the others. */
+static void fill_report(struct talk *talk, struct run_report *report)
+{
+    *report = (struct run_report){.engine = &talk->engine, .turns = talk->sum.turns};
+    report->base = report->stats = BERTH_STATS_INIT;
+    berth_model_get_stats(talk->engine.model, &report->stats);
+    host_read_peak(&report->peak);
+    double seconds = (double)talk->sum.decode_ns * 1e-9;
+    double decoded = (double)talk->sum.decoded;
+    report->result.count = talk->sum.written;
+    report->prompt_tokens = (uint32_t)(talk->sum.fed < UINT32_MAX ? talk->sum.fed : UINT32_MAX);
+    report->prefill_tok_s = talk->sum.fed_s > 0 ? (double)talk->sum.fed / talk->sum.fed_s : 0;
+    report->decode_tok_s = seconds > 0 ? decoded / seconds : 0;
+    report->ctx_mean = decoded > 0 ? talk->sum.positions / decoded : 0;
+}
+
 static int run(int argc, char **argv)
 {
+    static struct run_report report;
     struct talk *talk = engine_take("chat", sizeof *talk); /* 20 KiB: not for the stack */
     if (talk == NULL) {
         return EXIT_FAILED;
@@ -362,8 +404,12 @@ static int run(int argc, char **argv)
         code = engine_open(&talk->engine, "chat", &talk->options.model, &needs);
         if (code == EXIT_OK) {
             code = with_engine(talk);
+            fill_report(talk, &report);
         }
         engine_close(&talk->engine);
+        if (talk->sum.turns > 0) {
+            keep_run(&report, &talk->options.model, "chat");
+        }
     }
     free(talk->chat.ids);
     free(talk->chat.plain);

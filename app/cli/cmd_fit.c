@@ -20,8 +20,9 @@ struct fit_options {
     struct model_options model;
     struct mlx_options mlx;
     struct llama_options llama;
+    struct admission_options admission;
     const char *disk;
-    bool json;
+    bool json, quiet;
 };
 
 #define AT(field) offsetof(struct fit_options, field)
@@ -33,14 +34,21 @@ static const struct arg_option output_rows[] = {
      .offset = AT(disk),
      .value = "GB/S",
      .help = "rate that experts are read at, in 1e9 bytes a second\n(default: as measured here)"},
+    {.name = "quiet",
+     .letter = 'q',
+     .type = ARG_FLAG,
+     .offset = AT(quiet),
+     .help = "print nothing: the exit status says it"},
 };
+enum { OUTPUT_OPTIONS = sizeof output_rows / sizeof output_rows[0] };
 
 static const struct arg_group groups[] = {
     {"Plan", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
-    {"Other rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
+    {"Other machines and rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
+    {"A request", admission_option_rows, ADMISSION_OPTIONS, AT(admission)},
     {"llama.cpp", llama_option_rows, LLAMA_OPTIONS, AT(llama)},
-    {"Output", output_rows, 2, 0},
+    {"Output", output_rows, OUTPUT_OPTIONS, 0},
 };
 
 static const struct arg_positional positionals[] = {{"MODEL", AT(model.path), false}};
@@ -77,6 +85,7 @@ struct fit {
     bool explain;
     struct fit_target target;
     struct fit_speed speed;
+    struct admission admission;
 };
 
 /* Plans with options as given; the program's own share depends on the context, so it is part of each plan. */
@@ -261,6 +270,11 @@ static int print_text(const struct fit *fit)
     printf("context %" PRIu32 ", chunk %" PRIu32 ", KV %s, %" PRIu32 " threads\n\n", fit->plan.ctx_tokens,
            fit->plan.chunk_tokens, plan_kv_name(fit->plan.kv_type), fit->plan.threads);
     plan_print(&fit->plan, stdout);
+    if (fit->admission.asked) {
+        char request[256];
+        admission_text(&fit->admission, request, sizeof request);
+        printf("\nRequest %s\n", request);
+    }
     fit_speed_print(&fit->speed, stdout);
     if (!fit->plan.fits) {
         print_advice(fit);
@@ -321,6 +335,7 @@ static int print_json(const struct fit *fit)
         json_out_close(&json);
     }
     json_out_close(&json);
+    admission_json(&json, &fit->admission);
     if (fit->explain) {
         json_out_array(&json, "arithmetic", false);
         code = explain(fit, json_line, &json);
@@ -337,10 +352,7 @@ static const char *stray_option(const struct fit_options *options, const char **
     const struct mlx_options *mlx = &options->mlx;
     const char *llama = llama_option_given(&options->llama);
     const char *both = mlx->weights_bytes > 0 ? "--weights-bytes" : mlx->experts_bytes > 0 ? "--experts-bytes" : NULL;
-    const char *mlx_only = mlx->kv_quant != NULL    ? "--kv-quant"
-                           : mlx->prompt_tokens > 0 ? "--prompt"
-                           : mlx->max_tokens > 0    ? "--max-tokens"
-                                                    : NULL;
+    const char *mlx_only = mlx->kv_quant != NULL ? "--kv-quant" : NULL;
     const char *not_llama = mlx->bandwidth != NULL ? "--bandwidth" : mlx->matrix ? "--matrix" : NULL;
     bool other = mlx->engine != FIT_ENGINE_BERTH;
     if (other && options->model.kv != BERTH_KV_DEFAULT) {
@@ -388,6 +400,9 @@ static void share_options(struct fit_options *options)
     llama->ctx_tokens = options->model.ctx_tokens;
     llama->json = options->json;
     llama->explain = options->mlx.explain;
+    llama->quiet = options->quiet;
+    options->mlx.admission = &options->admission;
+    options->mlx.quiet = options->quiet;
 }
 
 static int run_mlx(struct fit_options *options)
@@ -424,17 +439,20 @@ static int run_own(struct fit *fit, struct fit_options *options)
     if (code != EXIT_OK) {
         return code;
     }
-    fit_speed_predict(&fit->target, &options->model, &fit->model, &fit->plan, &fit->speed);
-    code = options->json ? print_json(fit) : print_text(fit);
+    code = admission_solve(&options->admission, fit->plan.ctx_max_tokens, &fit->admission);
+    if (code == EXIT_OK && (options->json || !options->quiet)) {
+        fit_speed_predict(&fit->target, &options->model, &fit->model, &fit->plan, &fit->speed);
+        code = options->json ? print_json(fit) : print_text(fit);
+    }
     if (code != EXIT_OK) {
         return code;
     }
-    return fit->plan.fits ? EXIT_OK : EXIT_NO_FIT;
+    return fit->plan.fits && !admission_refused(&fit->admission) ? EXIT_OK : EXIT_NO_FIT;
 }
 
 static int run(int argc, char **argv)
 {
-    struct fit_options options = {.mlx.admission = BERTH_ADMISSION_CAP};
+    struct fit_options options = {.admission = ADMISSION_OPTIONS_INIT};
     int code;
     if (!report_args(&spec, argc, argv, &options, &code)) {
         return code;
@@ -445,6 +463,10 @@ static int run(int argc, char **argv)
         return report_usage("fit", "%s goes with %s", stray, place);
     }
     share_options(&options);
+    code = admission_check(&options.admission, options.mlx.matrix);
+    if (code != EXIT_OK) {
+        return code;
+    }
     if (options.mlx.engine == FIT_ENGINE_LLAMA) {
         return fit_llama(&options.llama);
     }

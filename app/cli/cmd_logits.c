@@ -230,7 +230,7 @@ static int evaluate(struct logits *l)
     return EXIT_OK;
 }
 
-static int open_output(const char *path, const char *mode, FILE **out)
+static int open_output(const char *path, FILE **out)
 {
     if (path == NULL) {
         return EXIT_OK;
@@ -238,7 +238,10 @@ static int open_output(const char *path, const char *mode, FILE **out)
     if (host_file_in_use(path)) {
         return report_failure("logits", "%s: is read by this run or another output of it; name another file", path);
     }
-    *out = fopen(path, mode);
+    *out = host_open_output(path);
+    if (*out == NULL && host_interrupted()) {
+        return host_interrupt_code();
+    }
     return *out != NULL ? EXIT_OK : report_failure("logits", "%s: %s", path, strerror(errno));
 }
 
@@ -251,7 +254,9 @@ static int close_output(const char *path, FILE *out, int code)
     errno = 0;
     bool lost = ferror(out) != 0;
     lost = fclose(out) != 0 || lost;
-    if (lost && code == EXIT_OK) {
+    if (lost && code == EXIT_OK && host_interrupted()) {
+        code = host_interrupt_code();
+    } else if (lost && code == EXIT_OK) {
         code = report_failure("logits", "%s could not be written: %s", path,
                               errno != 0 ? strerror(errno) : "an earlier write failed");
     }
@@ -265,9 +270,9 @@ static int close_output(const char *path, FILE *out, int code)
 static int with_engine(struct logits *l)
 {
     const struct logits_options *o = &l->options;
-    int code = open_output(o->out_path, "wb", &l->out);
+    int code = open_output(o->out_path, &l->out);
     if (code == EXIT_OK) {
-        code = open_output(o->routes_path, "w", &l->routes);
+        code = open_output(o->routes_path, &l->routes);
     }
     if (code == EXIT_OK) {
         code = evaluate(l);

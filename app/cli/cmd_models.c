@@ -98,25 +98,35 @@ static void speed_text(const struct model_outlook *outlook, char *text, size_t c
     } else if (s->tokens_per_s <= 0) {
         snprintf(text, cap, "unknown");
     } else {
-        snprintf(text, cap, "%.1f (%.1f-%.1f)", s->tokens_per_s, s->low, s->high);
+        int places = s->high < 100 ? 1 : 0;
+        snprintf(text, cap, "%.*f (%.*f-%.*f)", places, s->tokens_per_s, places, s->low, places, s->high);
     }
 }
 
 static void print_model(struct models *m, const struct model_row *row, const struct model_outlook *outlook)
 {
+    /* What a row of 80 columns has left. A longer name has a line of its own: it is what is typed, and stays whole. */
+    enum { NAME_COLUMNS = 22 };
     char size[FORMAT_MAX];
     char count[FORMAT_MAX];
     char speed[64];
+    const char *name = name_of(row);
     speed_text(outlook, speed, sizeof speed);
-    const char *cells[] = {name_of(row),
-                           size_format((uint64_t)row->tensor_bytes, size),
-                           count_format((uint64_t)row->parameters, count),
-                           row->family[0] != '\0' ? row->family : "?",
-                           row->quant,
-                           model_verdict_name(outlook->verdict),
-                           speed,
-                           m->options.paths ? row->path : row->origin};
+    if (text_columns(name) > NAME_COLUMNS) {
+        if (!m->table.measuring) {
+            table_line(&m->table, name);
+        }
+        name = "";
+    }
+    const char *cells[] = {
+        name,       size_format((uint64_t)row->tensor_bytes, size), count_format((uint64_t)row->parameters, count),
+        row->quant, model_verdict_name(outlook->verdict),           speed};
     table_row(&m->table, cells);
+    if (m->options.paths && !m->table.measuring) {
+        char line[sizeof row->path + sizeof row->origin + 8];
+        snprintf(line, sizeof line, "    %s, %s", row->origin, row->path);
+        table_line(&m->table, line);
+    }
 }
 
 static void json_speed(struct json_out *json, const struct model_outlook *outlook)
@@ -210,11 +220,8 @@ static int list(struct models *m)
         json_out_end(&m->json);
         return done ? EXIT_OK : report_failure("models", "%s", store_problem(m->store));
     }
-    table_begin(&m->table, stdout,
-                "lrrllll"
-                "l",
-                0);
-    static const char *const head[] = {"model", "size", "weights", "family", "type", "here", "tok/s", "where"};
+    table_begin(&m->table, stdout, "lrrlll", 0);
+    static const char *const head[] = {"model", "size", "params", "type", "here", "tok/s"};
     bool done = true;
     for (int pass = 0; pass < 2 && done; pass++) {
         table_row(&m->table, head);

@@ -41,9 +41,9 @@ static const struct arg_spec spec = {
     .synopsis = "[QUERY] [--last N] [--json]",
     .summary = "Show earlier runs: predicted against measured.",
     .details =
-        "QUERY is a part of a model's name or path. Columns 'off' are predicted by measured, in per cent too much\n"
-        "(+) or too little (-). Runs made on another machine, or before its processor, memory or kernel changed,\n"
-        "are shown but predict nothing.",
+        "QUERY is a part of a model's name or path. 'off' (of tokens a second and of the prompt's) and 'peak' (of\n"
+        "memory) are predicted by measured, in per cent too much (+) or too little (-). Runs made on another machine,\n"
+        "or before its processor, memory or kernel changed, are shown with a * and predict nothing.",
     .positionals = positionals,
     .positionals_count = 1,
     .groups = groups,
@@ -56,21 +56,24 @@ struct listing {
     struct json_out json;
     struct machine_row machine;
     int64_t shown;
+    bool elsewhere; /* one was made on another machine */
 };
 
 static void off_text(double predicted, double measured, char *text, size_t cap)
 {
     if (predicted > 0 && measured > 0) {
-        snprintf(text, cap, "%+.1f %%", 100 * (predicted / measured - 1));
+        double off = 100 * (predicted / measured - 1);
+        int places = off > -10 && off < 10 ? 1 : 0;
+        snprintf(text, cap, "%+.*f%%", places, off < 99999 ? off : 99999);
     } else {
         snprintf(text, cap, "-");
     }
 }
 
-static void real_text(double value, const char *format, char *text, size_t cap)
+static void rate_text(double value, char *text, size_t cap)
 {
     if (value > 0) {
-        snprintf(text, cap, strcmp(format, "2") == 0 ? "%.2f" : "%.1f", value);
+        snprintf(text, cap, "%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
     } else {
         snprintf(text, cap, "-");
     }
@@ -78,37 +81,36 @@ static void real_text(double value, const char *format, char *text, size_t cap)
 
 static bool print_run(void *user, const void *data)
 {
+    enum { NAME_COLUMNS = 14 };
     struct listing *l = user;
     const struct run_row *r = data;
-    char age[FORMAT_MAX];
+    char age[FORMAT_MAX + 1];
+    char name[sizeof r->model];
     char budget[FORMAT_MAX];
-    char peak[FORMAT_MAX];
-    char ctx[32];
-    char off[4][32];
+    char off[3][32];
     char tps[32];
     char prefill[32];
     char hit[32];
-    int64_t seconds = store_now() - r->at;
-    time_format(seconds > 0 ? (double)seconds : 0, age);
-    snprintf(ctx, sizeof ctx, "%" PRId64, r->ctx);
+    bool here = strcmp(r->machine, l->machine.key) == 0;
+    age_format(store_now() - r->at, age);
+    strcat(age, here ? "" : "*");
+    l->elsewhere = l->elsewhere || !here;
     off_text((double)r->predicted_peak, (double)r->peak, off[0], sizeof off[0]);
     off_text(r->predicted_tps, r->tps, off[1], sizeof off[1]);
     off_text(r->predicted_prefill, r->prefill, off[2], sizeof off[2]);
-    real_text(r->tps, "2", tps, sizeof tps);
-    real_text(r->prefill, "1", prefill, sizeof prefill);
-    snprintf(hit, sizeof hit, r->experts > 0 ? "%.1f %%" : "-", 100 * r->hit);
+    rate_text(r->tps, tps, sizeof tps);
+    rate_text(r->prefill, prefill, sizeof prefill);
+    snprintf(hit, sizeof hit, r->experts > 0 ? "%.0f%%" : "-", 100 * r->hit);
     const char *cells[] = {age,
-                           r->model,
+                           r->kind,
+                           text_fit(r->model, NAME_COLUMNS, name, sizeof name),
                            size_format((uint64_t)r->budget, budget),
-                           ctx,
-                           size_format((uint64_t)r->peak, peak),
                            off[0],
                            tps,
                            off[1],
                            prefill,
                            off[2],
-                           hit,
-                           strcmp(r->machine, l->machine.key) == 0 ? "" : "elsewhere"};
+                           hit};
     table_row(&l->table, cells);
     l->shown++;
     return true;
@@ -192,8 +194,8 @@ static bool walk(struct store *store, struct listing *l, store_row_fn *fn)
 
 static bool list(struct store *store, struct listing *l)
 {
-    static const char *const head[] = {"ago",   "model", "budget", "ctx", "peak", "off",
-                                       "tok/s", "off",   "prompt", "off", "hits", ""};
+    static const char *const head[] = {"ago",   "kind", "model",  "budget", "peak",
+                                       "tok/s", "off",  "prompt", "off",    "hits"};
     if (l->options.json) {
         json_out_begin(&l->json, stdout);
         json_out_object(&l->json, NULL);
@@ -204,7 +206,7 @@ static bool list(struct store *store, struct listing *l)
         json_out_end(&l->json);
         return done;
     }
-    table_begin(&l->table, stdout, "rlrrrrrrrrrl", 0);
+    table_begin(&l->table, stdout, "rllrrrrrrr", 0);
     for (int pass = 0; pass < 2; pass++) {
         table_row(&l->table, head);
         if (!walk(store, l, print_run)) {
@@ -215,6 +217,9 @@ static bool list(struct store *store, struct listing *l)
             break;
         }
         table_print(&l->table);
+    }
+    if (l->elsewhere) {
+        printf("\n* on another machine, or before this one changed\n");
     }
     return true;
 }

@@ -96,6 +96,7 @@ struct llama_fit {
     tool_llama request;
     tool_llama_report report;
     uint64_t usable_bytes, needed_bytes, max_ctx;
+    struct admission admission;
     char machine[160];
     char binding[256];
     bool is_device, fits;
@@ -377,6 +378,11 @@ static void print_text(const struct llama_fit *fit)
                fit->info.defaults_count, fit->info.defaults_count > 1 ? "s are" : " is",
                fit->info.defaults_count > 1 ? "s" : "", fit->info.defaults_of);
     }
+    if (fit->admission.asked) {
+        char request[256];
+        admission_text(&fit->admission, request, sizeof request);
+        printf("\nRequest %s\n", request);
+    }
     if (!fit->info.is_known) {
         printf("\nA LOWER BOUND: %s.\n", fit->info.problem);
     }
@@ -504,6 +510,7 @@ static void print_json(const struct llama_fit *fit)
         json_out_close(&json);
     }
     json_out_close(&json);
+    admission_json(&json, &fit->admission);
     if (fit->options->explain) {
         type_size(fit->request.type_k, &num, &den);
         json_out_array(&json, "arithmetic", false);
@@ -522,16 +529,21 @@ static int fit_model(struct llama_fit *fit)
     const struct llama_options *options = fit->options;
     tool_model_describe(fit->model, &fit->info);
     int code = solve(fit);
+    if (code == EXIT_OK) {
+        code = admission_solve(options->machine->admission, (double)fit->max_ctx, &fit->admission);
+    }
     if (code == EXIT_OK && options->json) {
         print_json(fit);
-    } else if (code == EXIT_OK) {
+    } else if (code == EXIT_OK && !options->quiet) {
         print_text(fit);
     }
     tool_model_close(fit->model);
     if (code != EXIT_OK) {
         return code;
     }
-    return !fit->fits ? EXIT_NO_FIT : fit->cannot_run != NULL || !fit->info.is_known ? EXIT_FAILED : EXIT_OK;
+    return !fit->fits || admission_refused(&fit->admission) ? EXIT_NO_FIT
+           : fit->cannot_run != NULL || !fit->info.is_known ? EXIT_FAILED
+                                                            : EXIT_OK;
 }
 
 int fit_llama(const struct llama_options *options)

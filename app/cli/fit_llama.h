@@ -17,7 +17,7 @@ struct llama_options {
     const char *path;
     uint64_t budget_bytes;
     uint32_t ctx_tokens;
-    bool json, explain;
+    bool json, explain, quiet;
 };
 
 extern const struct arg_option llama_option_rows[];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Machines for berth fit --engine mlx: by name, from a user's file, or this one. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,27 @@ static const double gib = 1073741824.0;
 /* What a graphics card's driver, context and libraries were seen to take at most. */
 static const double card_reserve = 749.0 * 1048576.0;
 
+/* "M4 Pro 24GB"; rows that differ by their memory alone ("A100 40GB") say it in their names already. What does not fit
+ * is cut where a list or a parenthesis begins. */
+static void name_machine(const char *name, double mem_gb, char *out, size_t cap)
+{
+    char size[32];
+    size_t bytes = strlen(name);
+    int length = snprintf(size, sizeof size, " %gGB", mem_gb);
+    const char *own = strstr(name, size);
+    if (own != NULL && (own[length] == '\0' || own[length] == ' ')) {
+        size[0] = '\0';
+        length = 0;
+    }
+    while (bytes > 1 && bytes + (size_t)length >= cap) {
+        bytes--;
+        while (bytes > 1 && !(name[bytes] == ' ' && strchr("(/,", name[bytes + 1]) != NULL)) {
+            bytes--;
+        }
+    }
+    snprintf(out, cap, "%.*s%s", (int)(bytes > 1 ? bytes : cap / 2), name, size);
+}
+
 static void fill(struct mlx_machine *out, const tool_hardware *row, double mem_gb)
 {
     bool card = strstr(row->kind, "gpu") != NULL;
@@ -22,7 +44,7 @@ static void fill(struct mlx_machine *out, const tool_hardware *row, double mem_g
     out->machine.bandwidth_gbs = row->bandwidth_gbs;
     out->has_budget = card;
     out->budget_bytes = card ? (mem_gb * gib > card_reserve ? mem_gb * gib - card_reserve : 0) : 0;
-    snprintf(out->machine.name, sizeof out->machine.name, "%.48s %gGB", row->name, mem_gb);
+    name_machine(row->name, mem_gb, out->machine.name, sizeof out->machine.name);
 }
 
 /* ---- the user's file -------------------------------------------------------------------------------- */
@@ -122,22 +144,23 @@ int mlx_each_machine(const struct mlx_options *options, mlx_machine_fn *fn, void
 
 /* ---- one of them ------------------------------------------------------------------------------------ */
 
+/* How well a row answers to a name: by its whole name, with the memory or without; by a part that has the memory in
+ * it; by a part, and sold with this memory; by a part. */
+enum match { MATCH_NONE, MATCH_PART, MATCH_PART_SIZE, MATCH_PART_WHOLE, MATCH_NAME, MATCH_NAME_WHOLE };
+
+enum { CANDIDATES_SHOWN = 12 };
+
 struct search {
     const struct mlx_options *options;
     struct mlx_machine *out;
-    const char *name;
+    const char *name; /* without memory */
     double wanted_gb;
-    uint32_t exact, partial; /* rows that are called so, or only contain it */
-    char candidates[512];
+    enum match best;
+    uint32_t count; /* rows that match this well */
+    bool printing;
+    const char *near; /* a row whose name looks alike */
+    char near_name[TOOL_HARDWARE_TEXT_MAX], near_key[TOOL_HARDWARE_TEXT_MAX];
 };
-
-static void note_candidate(struct search *search, const char *name)
-{
-    size_t used = strlen(search->candidates);
-    if (search->exact + search->partial <= 8 && used + strlen(name) + 3 < sizeof search->candidates) {
-        snprintf(search->candidates + used, sizeof search->candidates - used, "%s%s", used > 0 ? ", " : "", name);
-    }
-}
 
 /* The memory to assume: what was asked, else the smallest that is sold. */
 static double memory_of(const struct search *search, const tool_hardware *row)
@@ -148,25 +171,93 @@ static double memory_of(const struct search *search, const tool_hardware *row)
     return row->mem_count > 0 ? row->mem_gb[0] : 0;
 }
 
+static bool sells(const tool_hardware *row, double gb)
+{
+    for (uint32_t i = 0; i < row->mem_count; i++) {
+        if (row->mem_gb[i] == gb) {
+            return true;
+        }
+    }
+    return row->mem_count == 0;
+}
+
+static enum match match_row(const struct search *search, const tool_hardware *row)
+{
+    if (tool_hardware_is(row, search->options->machine)) {
+        return MATCH_NAME_WHOLE;
+    }
+    if (tool_hardware_is(row, search->name)) {
+        return MATCH_NAME;
+    }
+    if (tool_hardware_has(row, search->options->machine)) {
+        return MATCH_PART_WHOLE;
+    }
+    if (!tool_hardware_has(row, search->name)) {
+        return MATCH_NONE;
+    }
+    return search->wanted_gb > 0 && sells(row, search->wanted_gb) ? MATCH_PART_SIZE : MATCH_PART;
+}
+
+static void lower(const char *text, char *out, size_t cap)
+{
+    size_t i = 0;
+    for (; text[i] != '\0' && i + 1 < cap; i++) {
+        out[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] - 'A' + 'a' : text[i]);
+    }
+    out[i] = '\0';
+}
+
+/* With and without the product line that its name begins with; the nearest of all rows stays. */
+static void look_alike(struct search *search, const tool_hardware *row)
+{
+    char wanted[TOOL_HARDWARE_TEXT_MAX];
+    char name[TOOL_HARDWARE_TEXT_MAX];
+    lower(search->name, wanted, sizeof wanted);
+    lower(row->name, name, sizeof name);
+    const char *space = strchr(name, ' ');
+    const char *rest = space != NULL ? space + 1 : name;
+    const char *const candidates[] = {search->near_key[0] != '\0' ? search->near_key : name, name, rest, NULL};
+    const char *near = args_suggest(wanted, candidates);
+    if (near == name || near == rest) {
+        snprintf(search->near_name, sizeof search->near_name, "%s", row->name);
+        memmove(search->near_key, near, strlen(near) + 1);
+        search->near = search->near_name;
+    }
+}
+
 static int search_row(void *user, const tool_hardware *row)
 {
     struct search *search = user;
-    bool exact = tool_hardware_is(row, search->name);
-    if (!exact && !tool_hardware_has(row, search->name)) {
+    enum match match = match_row(search, row);
+    if (search->printing) {
+        if (match == search->best && search->count++ < CANDIDATES_SHOWN) {
+            fprintf(stderr, "  %s\n", row->name);
+        }
         return EXIT_OK;
     }
-    if (exact && search->exact == 0) {
-        search->candidates[0] = '\0';
-        fill(search->out, row, memory_of(search, row));
-    } else if (!exact && search->exact == 0 && search->partial == 0) {
-        fill(search->out, row, memory_of(search, row));
+    look_alike(search, row);
+    if (match > search->best) {
+        search->best = match;
+        search->count = 0;
+        fill(search->out, row,
+             match == MATCH_NAME_WHOLE && row->mem_count > 0 ? row->mem_gb[0] : memory_of(search, row));
     }
-    search->exact += exact ? 1 : 0;
-    search->partial += exact ? 0 : 1;
-    if (exact || search->exact == 0) {
-        note_candidate(search, row->name);
-    }
+    search->count += match == search->best && match != MATCH_NONE ? 1 : 0;
     return EXIT_OK;
+}
+
+static int list_candidates(struct search *search)
+{
+    fprintf(stderr, "berth fit: '%.80s' may be any of %" PRIu32 " machines:\n", search->options->machine,
+            search->count);
+    search->printing = true;
+    search->count = 0;
+    int code = each_row(search->options, search_row, search);
+    if (search->count > CANDIDATES_SHOWN) {
+        fprintf(stderr, "  and %" PRIu32 " more\n", search->count - CANDIDATES_SHOWN);
+    }
+    fprintf(stderr, "Say more of the name; --matrix --filter lists them with their memory.\n");
+    return code == EXIT_OK ? EXIT_USAGE : code;
 }
 
 static int find_named(const struct mlx_options *options, struct mlx_machine *out)
@@ -174,6 +265,10 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
     char name[TOOL_HARDWARE_TEXT_MAX];
     struct search search = {.options = options, .out = out, .name = name};
     search.wanted_gb = tool_hardware_split(options->machine, name, sizeof name);
+    if (name[strspn(name, " ")] == '\0' || (search.wanted_gb == 0 && strlen(name) < strlen(options->machine))) {
+        return report_usage("fit", "--machine '%.80s': wanted a name, and its memory if you like (\"M4 Pro 24GB\")",
+                            options->machine);
+    }
     const berth_sku *sku = berth_sku_find(name);
     if (sku != NULL) { /* the documents' own figure for a chip they know */
         *out = (struct mlx_machine){.basis = "table", .kind = "unified", .vendor = "Apple"};
@@ -187,17 +282,19 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
     if (code != EXIT_OK) {
         return code;
     }
-    if (search.exact + search.partial == 0) {
+    if (search.best == MATCH_NONE) {
         return report_usage("fit",
-                            "no machine is called '%s' (--matrix --filter all lists them; --ram and --bandwidth "
-                            "describe one)",
-                            name);
+                            "no machine is called '%.80s'%s%s%s (--matrix --filter all lists them; --ram and "
+                            "--bandwidth describe one)",
+                            name, search.near != NULL ? "; did you mean '" : "", search.near != NULL ? search.near : "",
+                            search.near != NULL ? "'?" : "");
     }
-    if (search.exact == 0 && search.partial > 1) {
-        return report_usage("fit", "'%s' may be %s%s", name, search.candidates, search.partial > 8 ? ", ..." : "");
+    if (search.best < MATCH_NAME && search.count > 1) {
+        return list_candidates(&search);
     }
     if (out->machine.ram_bytes == 0 && options->ram_bytes == 0) {
-        return report_usage("fit", "'%s' has no memory size of its own: add one (\"%s 64GB\", or --ram)", name, name);
+        return report_usage("fit", "'%.80s' has no memory size of its own: add one (\"%.80s 64GB\", or --ram)", name,
+                            name);
     }
     return EXIT_OK;
 }

@@ -15,8 +15,6 @@
 
 static const struct arg_choice engines[] = {
     {"berth", FIT_ENGINE_BERTH}, {"mlx", FIT_ENGINE_MLX}, {"llama.cpp", FIT_ENGINE_LLAMA}, {NULL, 0}};
-static const struct arg_choice admissions[] = {
-    {"cap", BERTH_ADMISSION_CAP}, {"reject", BERTH_ADMISSION_REJECT}, {"advise", BERTH_ADMISSION_ADVISE}, {NULL, 0}};
 #define AT(field) offsetof(struct mlx_options, field)
 
 const struct arg_option mlx_option_rows[] = {
@@ -69,26 +67,6 @@ const struct arg_option mlx_option_rows[] = {
      .offset = AT(filter),
      .value = "TEXT",
      .help = "with --matrix: machines of the whole table with this text, or all"},
-    {.name = "prompt",
-     .type = ARG_U64,
-     .offset = AT(prompt_tokens),
-     .low = 0,
-     .high = 1u << 30,
-     .value = "N",
-     .help = "would a request with N prompt tokens be admitted?"},
-    {.name = "max-tokens",
-     .type = ARG_U64,
-     .offset = AT(max_tokens),
-     .low = 0,
-     .high = 1u << 30,
-     .value = "N",
-     .help = "with --prompt: tokens to generate"},
-    {.name = "admission",
-     .type = ARG_CHOICE,
-     .offset = AT(admission),
-     .choices = admissions,
-     .value = "RULE",
-     .help = "with --prompt: cap (default), reject or advise"},
     {.name = "explain", .type = ARG_FLAG, .offset = AT(explain), .help = "show the arithmetic"},
 };
 _Static_assert(sizeof mlx_option_rows / sizeof mlx_option_rows[0] == MLX_OPTIONS, "MLX_OPTIONS is stale");
@@ -102,8 +80,7 @@ struct mlx_fit {
     berth_fit_request request;
     berth_fit_report report;
     berth_kv_cost cost;
-    berth_admission_result admission;
-    bool has_admission;
+    struct admission admission;
     char other_layer[64]; /* a layer type that is billed as full attention though it is something else */
     uint32_t other_layers;
 };
@@ -185,13 +162,7 @@ static int solve(struct mlx_fit *fit)
     }
     berth_kv_cost_of(&fit->model.config, &fit->request.kv, &fit->cost);
     note_other_layers(fit);
-    fit->has_admission = options->prompt_tokens > 0;
-    if (fit->has_admission &&
-        berth_fit_admit((berth_admission)options->admission, (double)options->prompt_tokens,
-                        (double)options->max_tokens, fit->report.max_safe_context, &fit->admission, &err) != BERTH_OK) {
-        return report_error("fit", &err);
-    }
-    return EXIT_OK;
+    return admission_solve(options->admission, fit->report.max_safe_context, &fit->admission);
 }
 
 /* ---- text ------------------------------------------------------------------------------------------- */
@@ -327,9 +298,10 @@ static void print_text(const struct mlx_fit *fit)
     print_bar(report->total_bytes, report->usable_bytes);
     printf("\n  %-18s %12.0f  tokens\n", "max safe context", report->max_safe_context);
     print_speed(fit);
-    if (fit->has_admission) {
-        printf("  %-18s %12s  max_tokens %.0f%s%s\n", "request", fit->admission.admitted ? "admitted" : "refused",
-               fit->admission.max_tokens, fit->admission.exceeds ? ": " : "", fit->admission.message);
+    if (fit->admission.asked) {
+        char request[256];
+        admission_text(&fit->admission, request, sizeof request);
+        printf("\nRequest %s\n", request);
     }
     print_notes(fit);
     if (fit->options->explain) {
@@ -389,19 +361,6 @@ static void json_arithmetic(struct json_out *json, const struct mlx_fit *fit)
     json_out_close(json);
 }
 
-static void json_admission(struct json_out *json, const berth_admission_result *admission)
-{
-    json_out_object(json, "admission");
-    json_out_bool(json, "admitted", admission->admitted);
-    json_out_bool(json, "exceeds", admission->exceeds);
-    json_out_i64(json, "status", admission->http_status);
-    number(json, "max_tokens", admission->max_tokens);
-    json_out_string(json, "type", admission->type);
-    json_out_string(json, "code", admission->code);
-    json_out_string(json, "message", admission->message);
-    json_out_close(json);
-}
-
 static void print_json(const struct mlx_fit *fit)
 {
     struct json_out json;
@@ -429,9 +388,7 @@ static void print_json(const struct mlx_fit *fit)
     json_out_close(&json);
     json_plan(&json, fit);
     json_arithmetic(&json, fit);
-    if (fit->has_admission) {
-        json_admission(&json, &fit->admission);
-    }
+    admission_json(&json, &fit->admission);
     json_out_close(&json);
     json_out_end(&json);
 }
@@ -465,7 +422,10 @@ static void matrix_row(struct matrix *matrix, const char *name, const char *vend
     snprintf(context, sizeof context, "%.0f", report->max_safe_context);
     snprintf(speed, sizeof speed, isfinite(report->predicted_decode_tps) ? "%.1f" : "unknown",
              report->predicted_decode_tps);
-    const char *cells[] = {name, vendor, report->fits ? "fits" : "no", context, speed};
+    char label[128];
+    enum { NAME_COLUMNS = 32 };
+    const char *cells[] = {text_fit(name, NAME_COLUMNS, label, sizeof label), vendor, report->fits ? "fits" : "no",
+                           context, speed};
     table_row(matrix->table, cells);
 }
 
@@ -555,7 +515,7 @@ static int print_matrix(const struct mlx_fit *fit)
 
 static int verdict_code(const struct mlx_fit *fit)
 {
-    if (!fit->report.fits || (fit->has_admission && !fit->admission.admitted)) {
+    if (!fit->report.fits || admission_refused(&fit->admission)) {
         return EXIT_NO_FIT;
     }
     return fit->report.lower_bound ? EXIT_FAILED : EXIT_OK; /* what is known fits, but not all is known */
@@ -579,7 +539,7 @@ int fit_mlx(const struct mlx_options *options)
     } else if (code == EXIT_OK) {
         if (options->json) {
             print_json(&fit);
-        } else {
+        } else if (!options->quiet) {
             print_text(&fit);
         }
         code = verdict_code(&fit);

@@ -3,25 +3,27 @@
 #ifndef CLI_FIT_MLX_H
 #define CLI_FIT_MLX_H
 
+#include "cli/fit_admission.h"
 #include "common/args.h"
 #include "tool.h"
 
 enum fit_engine { FIT_ENGINE_BERTH = 0, FIT_ENGINE_MLX = 1, FIT_ENGINE_LLAMA = 2 };
 
 struct mlx_options {
-    int engine, admission;
+    int engine;
     const char *machine, *bandwidth, *kv_quant, *machines_file, *filter;
-    uint64_t ram_bytes, weights_bytes, experts_bytes, prompt_tokens, max_tokens;
+    uint64_t ram_bytes, weights_bytes, experts_bytes;
     bool matrix, explain;
     /* shared with the other engine */
     const char *path;
     uint64_t budget_bytes;
     uint32_t ctx_tokens, chunk_tokens;
-    bool json;
+    bool json, quiet;
+    const struct admission_options *admission;
 };
 
 extern const struct arg_option mlx_option_rows[];
-enum { MLX_OPTIONS = 14 };
+enum { MLX_OPTIONS = 11 };
 
 int fit_mlx(const struct mlx_options *options);
 

@@ -301,19 +301,25 @@ static int matrix_row(void *user, const struct mlx_machine *machine, const char 
         json_out_close(&m->json);
         return EXIT_OK;
     }
-    char memory[FORMAT_MAX];
-    char experts[32] = "-";
+    enum { NAME_COLUMNS = 30 };
+    char name[128];
+    char memory[32];
+    char share[32];
     char tps[64] = "-";
-    if (plan.fits && plan.experts_count > 0) {
-        snprintf(experts, sizeof experts, "%.0f %%", 100 * (double)plan.slots_count / (double)plan.experts_count);
+    snprintf(memory, sizeof memory, "%.1f", usable / 0x1p30);
+    if (plan.fits && plan.cached && !plan.resident) {
+        snprintf(share, sizeof share, "streams %.0f %%", 100 * (double)plan.slots_count / (double)plan.experts_count);
+        verdict = share;
     }
     if (speed.decode.tokens_per_s > 0) {
-        snprintf(tps, sizeof tps, "%.1f (%.1f-%.1f)", speed.decode.tokens_per_s, speed.decode.low, speed.decode.high);
+        int places = speed.decode.high < 100 ? 1 : 0;
+        snprintf(tps, sizeof tps, "%.*f (%.*f-%.*f)", places, speed.decode.tokens_per_s, places, speed.decode.low,
+                 places, speed.decode.high);
     } else if (plan.fits) {
         snprintf(tps, sizeof tps, "unknown");
     }
-    const char *cells[] = {
-        machine->machine.name, size_format((uint64_t)usable, memory), verdict, experts, tps, binding};
+    const char *cells[] = {text_fit(machine->machine.name, NAME_COLUMNS, name, sizeof name), memory, verdict, tps,
+                           !plan.fits ? "size" : binding};
     table_row(&m->table, cells);
     return EXIT_OK;
 }
@@ -344,16 +350,20 @@ int fit_speed_matrix(const struct mlx_options *options, const char *disk, const 
         json_out_end(&m.json);
         return code;
     }
-    table_begin(&m.table, stdout, "lrlrll", 0);
-    static const char *const head[] = {"machine", "usable", "verdict", "experts", "tok/s", "bound by"};
+    table_begin(&m.table, stdout, "lrlll", 0);
+    static const char *const head[] = {"machine", "GiB", "verdict", "tok/s", "limit"};
     for (int pass = 0; pass < 2 && code == EXIT_OK; pass++) {
         table_row(&m.table, head);
         code = mlx_each_machine(&all, matrix_row, &m);
+        if (code == EXIT_OK && m.count == 0) {
+            return report_usage("fit", "--filter: no machine of the table has '%.80s'", all.filter);
+        }
         table_print(&m.table);
     }
     if (code == EXIT_OK) {
-        printf("\nAt %" PRIu32 " tokens of context, by the law of each class of machine at the bandwidth of its data\n"
-               "sheet. Graphics cards: were the model in their memory. Streaming needs --disk GB/S.\n",
+        printf("\nAt %" PRIu32 " tokens of context, by the law of each class of machine at the bandwidth\n"
+               "of its data sheet. Graphics cards: were the model in their memory. GiB: usable.\n"
+               "The speed of streaming needs --disk GB/S.\n",
                plan->ctx_tokens);
     }
     return code;

@@ -255,7 +255,7 @@ static bool on_progress(void *user, const char *what, uint64_t done, uint64_t to
 static void on_log(void *user, berth_log_level level, const char *text)
 {
     struct engine *engine = user;
-    if (level == BERTH_LOG_WARN || engine->verbose) {
+    if (engine->verbose || (level == BERTH_LOG_WARN && !engine->quiet)) {
         progress_end(&engine->progress);
         fprintf(stderr, "berth: %s%s\n", level == BERTH_LOG_WARN ? "warning: " : "", text);
     }
@@ -316,7 +316,9 @@ static void warm(struct engine *engine, uint64_t most_ms)
     berth_warm done = BERTH_WARM_INIT;
     berth_error err;
     if (berth_model_warm(engine->model, most_ms * 1000000, &done, &err) != BERTH_OK) {
-        report_note("warm start: %s", err.message);
+        if (!engine->quiet) {
+            report_note("warm start: %s", err.message);
+        }
     } else if (engine->verbose && done.experts > 0) {
         char bytes[FORMAT_MAX];
         report_note("warm start: %llu experts, %s in %.2f s", (unsigned long long)done.experts,
@@ -333,6 +335,9 @@ static int read_pins(const char *verb, const char *option, char **text)
         return EXIT_OK;
     }
     FILE *in = host_open_text(option);
+    if (in == NULL && host_interrupted()) {
+        return host_interrupt_code();
+    }
     if (in == NULL) {
         return report_failure(verb, "--pin %s: neither LAYER:EXPERT,... nor a file: %s", option, strerror(errno));
     }
@@ -340,7 +345,7 @@ static int read_pins(const char *verb, const char *option, char **text)
     size_t bytes = held != NULL ? fread(held, 1, PINS_BYTES + 1, in) : 0;
     bool lost = ferror(in) != 0;
     (void)fclose(in);
-    int code = held == NULL ? EXIT_FAILED : EXIT_OK;
+    int code = held == NULL ? EXIT_FAILED : host_interrupted() ? host_interrupt_code() : EXIT_OK;
     if (code == EXIT_OK && (lost || bytes > PINS_BYTES || memchr(held, '\0', bytes) != NULL)) {
         code =
             report_failure(verb, "--pin %s: wanted a text of LAYER:EXPERT rows, at most %d bytes", option, PINS_BYTES);
@@ -357,7 +362,7 @@ static int read_pins(const char *verb, const char *option, char **text)
 int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
                 const struct engine_needs *needs)
 {
-    *engine = (struct engine){.verb = verb, .verbose = options->verbose};
+    *engine = (struct engine){.verb = verb, .verbose = options->verbose, .quiet = options->quiet};
     engine->info = BERTH_MODEL_INFO_INIT;
     engine->plan = BERTH_PLAN_INIT;
     berth_model_config config;

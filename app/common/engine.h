@@ -62,7 +62,7 @@ struct engine {
     berth_plan plan;
     uint64_t text_bytes; /* longest text one berth_tokenize() call takes */
     struct progress progress;
-    bool verbose;
+    bool verbose, quiet;
     uint64_t open_ns;
     berth_error refused; /* why the model was not opened: BERTH_ERR_BUDGET leaves the plan of what was asked */
     struct limit limit;

@@ -87,6 +87,31 @@ void host_remove_file(const char *path)
     }
 }
 
+/* False: a signal came before there was anything to read, or the other end was closed. */
+static bool wait_readable(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    while (poll(&wait, 1, 100) <= 0) {
+        if (host_interrupted()) {
+            errno = EINTR;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads restart after a signal, so one that may have to wait for a writer looks first. */
+static ssize_t read_patiently(void *cookie, char *buffer, size_t bytes)
+{
+    int fd = (int)(intptr_t)cookie;
+    return wait_readable(fd) ? read(fd, buffer, bytes) : -1;
+}
+
+static int close_cookie(void *cookie)
+{
+    return close((int)(intptr_t)cookie);
+}
+
 FILE *host_open_text(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -94,19 +119,70 @@ FILE *host_open_text(const char *path)
     if (fd < 0) {
         return NULL;
     }
-    bool pipe = fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
-    for (struct pollfd wait = {.fd = fd, .events = POLLIN}; pipe && poll(&wait, 1, 100) <= 0;) {
-        if (host_interrupted()) {
-            close(fd);
-            errno = EINTR;
-            return NULL;
-        }
+    bool waits = fstat(fd, &info) == 0 && !S_ISREG(info.st_mode);
+    if (waits && !wait_readable(fd)) {
+        close(fd);
+        errno = EINTR;
+        return NULL;
     }
-    FILE *file = fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "r") : NULL;
+    FILE *file = NULL;
+    if (fcntl(fd, F_SETFL, 0) == 0) {
+        const cookie_io_functions_t functions = {.read = read_patiently, .close = close_cookie};
+        file = waits ? fopencookie((void *)(intptr_t)fd, "r", functions) : fdopen(fd, "r");
+    }
     if (file == NULL) {
         close(fd);
     }
     return file;
+}
+
+/* The descriptor does not block. */
+static ssize_t write_patiently(void *cookie, const char *buffer, size_t bytes)
+{
+    int fd = (int)(intptr_t)cookie;
+    for (;;) {
+        ssize_t put = write(fd, buffer, bytes);
+        if (put >= 0) {
+            return put;
+        }
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        if (errno == EAGAIN) {
+            poll(&wait, 1, 100);
+        } else if (errno != EINTR) {
+            return 0; /* what a cookie's writer returns for an error */
+        }
+        if (host_interrupted()) {
+            errno = EINTR;
+            return 0;
+        }
+    }
+}
+
+/* A pipe without a reader refuses to be opened so; a signal ends the wait for one. */
+static FILE *open_pipe_output(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    int fd;
+    while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO) {
+        if (host_interrupted()) {
+            errno = EINTR;
+            return NULL;
+        }
+        nanosleep(&pause, NULL);
+    }
+    const cookie_io_functions_t functions = {.write = write_patiently, .close = close_cookie};
+    FILE *file = fd >= 0 ? fopencookie((void *)(intptr_t)fd, "w", functions) : NULL;
+    if (file == NULL && fd >= 0) {
+        close(fd);
+    }
+    return file;
+}
+
+FILE *host_open_output(const char *path)
+{
+    struct stat info;
+    bool pipe = stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+    return pipe ? open_pipe_output(path) : fopen(path, "wbe");
 }
 
 bool host_file_in_use(const char *path)
@@ -130,6 +206,9 @@ bool host_write_through(FILE *file)
         return false;
     }
     int fd = fileno(file);
+    if (fd < 0) {
+        return true;
+    }
     if (fdatasync(fd) != 0) {
         return errno == EINVAL || errno == EROFS || errno == ENOTSUP;
     }
@@ -372,8 +451,11 @@ bool host_state_dir(char *path, size_t cap)
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     int bytes = -1;
+    char here[HOST_PATH_MAX];
     if (own != NULL && own[0] == '/') {
         bytes = snprintf(path, cap, "%s", own);
+    } else if (own != NULL && own[0] != '\0') { /* ours, so what the user means counts; XDG's rule is to pass it over */
+        bytes = getcwd(here, sizeof here) != NULL ? snprintf(path, cap, "%s/%s", here, own) : -1;
     } else if (state != NULL && state[0] == '/') {
         bytes = snprintf(path, cap, "%s/berth", state);
     } else if (home != NULL && home[0] == '/') {

@@ -30,8 +30,8 @@ uint64_t host_seed(void);   /* differs from run to run */
 /* A directory, or a file that exists; 0 bytes for directories. */
 bool host_file_size(const char *path, uint64_t *bytes);
 
-/* Where this user's state lies: $BERTH_HOME, else $XDG_STATE_HOME/berth, else $HOME/.local/state/berth. False: none of
- * them is set. */
+/* Where this user's state lies: $BERTH_HOME (relative: to the current directory), else $XDG_STATE_HOME/berth, else
+ * $HOME/.local/state/berth. False: none of them is set, or the path is too long. */
 enum { HOST_PATH_MAX = 512 };
 bool host_state_dir(char *path, size_t cap);
 
@@ -44,8 +44,12 @@ void host_drop_cache(const char *path);
 
 /* Removes a plain file; devices, pipes and links are left alone. */
 void host_remove_file(const char *path);
-/* Opens a file of the user's for reading. At a named pipe without a writer a signal ends the wait: NULL, EINTR. */
+/* Opens a file of the user's for reading. At a pipe whose writer is absent or idle a signal ends the wait, here (NULL)
+ * or while it is read (an error of the stream): EINTR. */
 FILE *host_open_text(const char *path);
+
+/* Creates or empties a file for writing. At a pipe whose reader is absent or idle a signal ends the wait, as above. */
+FILE *host_open_output(const char *path);
 
 /* A plain file that this process has open, by whatever name: the model, or an output that was opened before. */
 bool host_file_in_use(const char *path);

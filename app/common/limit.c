@@ -80,7 +80,12 @@ void limit_of(const struct limit *limit, const struct limit_work *work, bool pro
     out->memory_s = term(work->memory_bytes, limit->rates.memory_bytes_per_s);
     out->compute_s = term(work->macs, prompt ? limit->rates.gemm_macs_per_s : limit->rates.gemv_macs_per_s);
     pick(out);
-    out->share = out->binding != NULL ? work->tokens_per_s / out->tokens_per_s : 0;
+    if (out->binding == NULL) {
+        return;
+    }
+    out->observed = work->tokens_per_s > out->tokens_per_s;
+    out->tokens_per_s = out->observed ? work->tokens_per_s : out->tokens_per_s;
+    out->share = work->tokens_per_s / out->tokens_per_s;
 }
 
 static void json_share(struct json_out *json, const struct limit_share *share)
@@ -94,6 +99,7 @@ static void json_share(struct json_out *json, const struct limit_share *share)
         json_out_null(json, "share");
         json_out_null(json, "binding");
     }
+    json_out_bool(json, "observed", share->observed);
     json_out_real(json, "disk_s_per_token", share->disk_s);
     json_out_real(json, "memory_s_per_token", share->memory_s);
     json_out_real(json, "compute_s_per_token", share->compute_s);

@@ -9,7 +9,8 @@
  *     limit   = 1 / max(disk, memory, compute)
  *
  * W, M and the kernel rate are measured by tool_measure_rates() just before the model opens. A rate that could not be
- * measured makes its term unknown; with no known term there is no limit, and none is printed.
+ * measured makes its term unknown; with no known term there is no limit, and none is printed. The measurements are
+ * short: a run that beats them shows what the machine can do, and is the limit itself.
  */
 #ifndef APP_LIMIT_H
 #define APP_LIMIT_H
@@ -37,7 +38,8 @@ struct limit_work {
 struct limit_share {
     double disk_s, memory_s, compute_s; /* 0: unknown or nothing to do */
     double tokens_per_s;                /* the limit; 0: unknown */
-    double share;                       /* achieved / limit */
+    double share;                       /* achieved / limit, at most 1 */
+    bool observed;                      /* faster than the measured rates allow: the run is the better measurement */
     const char *binding;                /* "disk", "memory", "compute"; NULL: unknown */
 };
 /* prompt: many tokens at a time, so the kernel rate is that of matrix by matrix. */

@@ -71,8 +71,8 @@ static void print_limit(const struct run_report *r, FILE *out)
         fputs("  limit    unknown (this machine's rates could not be measured)\n", out);
         return;
     }
-    fprintf(out, "  limit    %.0f %% of %.2f tok/s, bound by %s; measured ", 100 * s->share, s->tokens_per_s,
-            s->binding);
+    fprintf(out, "  limit    %.0f %% of %.2f tok/s, bound by %s; %smeasured ", 100 * s->share, s->tokens_per_s,
+            s->binding, s->observed ? "faster than " : "");
     if (rates->read_bytes_per_s > 0) {
         fprintf(out, "disk %s, ", rate_format(rates->read_bytes_per_s, text));
     }

@@ -17,6 +17,7 @@ struct run_report {
     uint64_t prefill_ns, start_ns;
     berth_stats base; /* when generation began */
     double first_token_estimate_s;
+    uint32_t turns; /* of a conversation; 0: one prompt */
     bool sampled;
     bool steady; /* the cache was filled before what counts began */
     uint64_t seed;

@@ -230,6 +230,22 @@ const char *time_format(double seconds, char text[FORMAT_MAX])
     return text;
 }
 
+const char *age_format(int64_t seconds, char text[FORMAT_MAX])
+{
+    static const struct {
+        int64_t seconds;
+        const char *name;
+    } spans[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        if (seconds >= spans[i].seconds) {
+            snprintf(text, FORMAT_MAX, "%lld %s", (long long)(seconds / spans[i].seconds), spans[i].name);
+            return text;
+        }
+    }
+    snprintf(text, FORMAT_MAX, "now");
+    return text;
+}
+
 const char *count_format(uint64_t count, char text[FORMAT_MAX])
 {
     double value = (double)count;

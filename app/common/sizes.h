@@ -25,6 +25,8 @@ const char *size_format(uint64_t bytes, char text[FORMAT_MAX]);
 const char *rate_format(double bytes_per_s, char text[FORMAT_MAX]);
 /* "850 ms", "12.3 s", "4m 05s", "3h 12m" */
 const char *time_format(double seconds, char text[FORMAT_MAX]);
+/* How long ago, in whole units: "3 min"; below a second, or in the future: "now". */
+const char *age_format(int64_t seconds, char text[FORMAT_MAX]);
 /* "29.1M", "30.5B", "512" */
 const char *count_format(uint64_t count, char text[FORMAT_MAX]);
 

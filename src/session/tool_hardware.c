@@ -8,23 +8,42 @@
 #include "model/json.h"
 #include "tool.h"
 
+/* "RTX4090", "rtx-4090" and "RTX 4090" are one name. */
+static const char *over_gaps(const char *text)
+{
+    while (*text == ' ' || *text == '-') {
+        text++;
+    }
+    return text;
+}
+
+/* What is left of `whole` after `part`; NULL: it does not begin so. */
+static const char *after(const char *whole, const char *part)
+{
+    for (part = over_gaps(part); *part != '\0'; part = over_gaps(part + 1)) {
+        whole = over_gaps(whole);
+        if (ascii_lower(*whole) != ascii_lower(*part)) {
+            return NULL;
+        }
+        whole++;
+    }
+    return whole;
+}
+
 static bool same(const char *a, const char *b)
 {
-    return str_same(str_from(a), str_from(b));
+    const char *rest = after(a, b);
+    return rest != NULL && *over_gaps(rest) == '\0';
 }
 
 static bool has(const char *whole, const char *part)
 {
     for (; *whole != '\0'; whole++) {
-        size_t i = 0;
-        while (part[i] != '\0' && ascii_lower(whole[i]) == ascii_lower(part[i])) {
-            i++;
-        }
-        if (part[i] == '\0') {
+        if (after(whole, part) != NULL) {
             return true;
         }
     }
-    return part[0] == '\0';
+    return *over_gaps(part) == '\0';
 }
 
 /* What follows the names of maker and product line. */
@@ -62,6 +81,9 @@ double tool_hardware_split(const char *text, char *name, size_t cap)
         end -= 2;
     } else {
         end = 0;
+    }
+    while (end > 0 && text[end - 1] == ' ') {
+        end--;
     }
     size_t digits = end;
     while (digits > 0 && text[digits - 1] >= '0' && text[digits - 1] <= '9') {
