@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/fit_llama.h"
@@ -108,21 +109,33 @@ static int plan_with(struct fit *fit, const struct model_options *options, berth
     return EXIT_OK;
 }
 
-/* The library's largest context assumes this plan's app line; a larger context needs a larger one. */
+/* The library's largest context assumes this plan's app line, but the program's own share grows with the context. So
+ * what it says is too much for larger contexts, and too little for smaller ones: the answer lies between. */
 static int settle_ctx_max(struct fit *fit)
 {
-    enum { ROUNDS = 8 };
     struct model_options options = *fit->options;
-    for (int round = 0; round < ROUNDS && fit->plan.ctx_max_tokens > fit->plan.ctx_tokens; round++) {
-        berth_plan larger;
-        options.ctx_tokens = fit->plan.ctx_max_tokens;
-        int code = plan_with(fit, &options, &larger);
-        if (code != EXIT_OK || larger.fits) {
+    berth_plan *plan = &fit->plan;
+    uint32_t low = plan->fits ? plan->ctx_tokens : 0;                         /* fits; 0: nothing known to */
+    uint32_t high = plan->fits ? plan->ctx_max_tokens : plan->ctx_tokens - 1; /* what is larger does not */
+    uint32_t next = plan->ctx_max_tokens > low && plan->ctx_max_tokens < high ? plan->ctx_max_tokens : high;
+    while (low < high) {
+        berth_plan other;
+        options.ctx_tokens = next;
+        int code = plan_with(fit, &options, &other);
+        if (code != EXIT_OK) {
             return code;
         }
-        fit->plan.ctx_max_tokens =
-            larger.ctx_max_tokens < options.ctx_tokens ? larger.ctx_max_tokens : options.ctx_tokens - 1;
+        uint32_t says = other.ctx_max_tokens;
+        if (other.fits) {
+            low = next;
+            high = says < high ? says : high;
+            next = high;
+        } else {
+            high = next - 1;
+            next = says > low && says < high ? says : high - (high - low) / 2;
+        }
     }
+    plan->ctx_max_tokens = low;
     return EXIT_OK;
 }
 
@@ -480,8 +493,13 @@ static int run(int argc, char **argv)
     }
     const tool_checkpoint *checkpoint = tool_planner_checkpoint(fit.planner);
     tool_summarise(checkpoint, &fit.model);
-    code = fit.model.family[0] != '\0' ? run_own(&fit, &options)
-                                       : fit_cannot_run(&options.llama, checkpoint, fit.model.family_problem);
+    char *pins = NULL;
+    code = engine_read_pins("fit", options.model.pins, &pins); /* which experts they are changes no plan */
+    free(pins);
+    if (code == EXIT_OK) {
+        code = fit.model.family[0] != '\0' ? run_own(&fit, &options)
+                                           : fit_cannot_run(&options.llama, checkpoint, fit.model.family_problem);
+    }
     tool_planner_close(fit.planner);
     return code;
 }

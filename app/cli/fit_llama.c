@@ -87,7 +87,7 @@ struct advice {
     uint64_t bytes;
     bool fits;
 };
-enum { ADVICE_MAX = 5 };
+enum { ADVICE_MAX = 6 };
 
 struct llama_fit {
     const struct llama_options *options;
@@ -168,38 +168,42 @@ static int try_change(struct llama_fit *fit, const tool_llama *changed, const ch
     return EXIT_OK;
 }
 
-/* Only changes that are changes and lower the sum. */
+/* Only changes that are changes and lower the sum; then all of them, each option to be used as it is printed. */
 static int find_advice(struct llama_fit *fit)
 {
     const tool_llama *request = &fit->request;
     tool_llama changed = *request;
+    tool_llama all = *request;
     char option[64];
     int code = EXIT_OK;
     if (fit->max_ctx > 0 && fit->max_ctx < fit->report.ctx_tokens) {
-        changed.ctx_tokens = fit->max_ctx;
+        changed.ctx_tokens = all.ctx_tokens = fit->max_ctx;
         snprintf(option, sizeof option, "--ctx %" PRIu64, fit->max_ctx);
         code = try_change(fit, &changed, option);
     }
     bool narrow = request->type_k != NULL && strcmp(request->type_k, "f16") != 0;
     if (code == EXIT_OK && !narrow && !request->no_flash_attention) {
         changed = *request;
-        changed.type_k = changed.type_v = "q8_0";
+        changed.type_k = changed.type_v = all.type_k = all.type_v = "q8_0";
         code = try_change(fit, &changed, "--cache-type-k q8_0 --cache-type-v q8_0");
     }
     if (code == EXIT_OK && request->no_flash_attention) {
         changed = *request;
-        changed.no_flash_attention = false;
-        code = try_change(fit, &changed, "flash attention");
+        changed.no_flash_attention = all.no_flash_attention = false;
+        code = try_change(fit, &changed, "leaving out --no-flash-attn");
     }
     if (code == EXIT_OK && request->is_swa_full) {
         changed = *request;
-        changed.is_swa_full = false;
-        code = try_change(fit, &changed, "no --swa-full");
+        changed.is_swa_full = all.is_swa_full = false;
+        code = try_change(fit, &changed, "leaving out --swa-full");
     }
     if (code == EXIT_OK && (request->ubatch_tokens == 0 || request->ubatch_tokens > 128)) {
         changed = *request;
-        changed.ubatch_tokens = 128;
+        changed.ubatch_tokens = all.ubatch_tokens = 128;
         code = try_change(fit, &changed, "--ubatch 128");
+    }
+    if (code == EXIT_OK && fit->advice_count > 1) {
+        code = try_change(fit, &all, "all of these");
     }
     return code;
 }

@@ -299,11 +299,28 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
     return EXIT_OK;
 }
 
+/* "M4 Pro with 30.00 GiB": --ram beside a name. */
+static void rename_machine(struct mlx_machine *machine, uint64_t ram_bytes)
+{
+    char size[FORMAT_MAX];
+    char name[sizeof machine->machine.name];
+    size_t bytes = strlen(machine->machine.name);
+    const char *last = strrchr(machine->machine.name, ' ');
+    if (last != NULL && bytes > 2 && strcmp(machine->machine.name + bytes - 2, "GB") == 0) {
+        bytes = (size_t)(last - machine->machine.name);
+    }
+    bytes = bytes < sizeof name - FORMAT_MAX ? bytes : sizeof name - FORMAT_MAX;
+    snprintf(name, sizeof name, "%.*s with %s", (int)bytes, machine->machine.name, size_format(ram_bytes, size));
+    snprintf(machine->machine.name, sizeof machine->machine.name, "%s", name);
+}
+
 int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
 {
     double bandwidth = 0;
-    if (options->bandwidth != NULL && (!real_parse(options->bandwidth, &bandwidth) || bandwidth <= 0)) {
-        return report_usage("fit", "--bandwidth is '%s', but GB/s above 0 are wanted", options->bandwidth);
+    if (options->bandwidth != NULL &&
+        (!real_parse(options->bandwidth, &bandwidth) || bandwidth < FIT_RATE_LEAST || bandwidth > FIT_RATE_MOST)) {
+        return report_usage("fit", "--bandwidth is '%.60s', but GB/s from %g to %.0f are wanted", options->bandwidth,
+                            FIT_RATE_LEAST, FIT_RATE_MOST);
     }
     if (options->machine != NULL) {
         int code = find_named(options, out);
@@ -325,7 +342,12 @@ int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
     }
     if (options->ram_bytes > 0) {
         out->machine.ram_bytes = (double)options->ram_bytes;
-        out->has_budget = false;
+        if (options->machine != NULL) {
+            rename_machine(out, options->ram_bytes);
+        }
+        if (out->has_budget) {
+            out->budget_bytes = fmax(out->machine.ram_bytes - card_reserve, 0);
+        }
     }
     if (bandwidth > 0) {
         out->machine.bandwidth_gbs = bandwidth;

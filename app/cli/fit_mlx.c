@@ -71,7 +71,14 @@ const struct arg_option mlx_option_rows[] = {
 };
 _Static_assert(sizeof mlx_option_rows / sizeof mlx_option_rows[0] == MLX_OPTIONS, "MLX_OPTIONS is stale");
 
-enum { DEFAULT_CTX = 8192 };
+enum { DEFAULT_CTX = 8192, ADVICE_MAX = 4 };
+
+/* A change of options that lowers the total. */
+struct advice {
+    char option[64];
+    double total_bytes;
+    bool fits;
+};
 
 struct mlx_fit {
     const struct mlx_options *options;
@@ -83,6 +90,8 @@ struct mlx_fit {
     struct admission admission;
     char other_layer[64]; /* a layer type that is billed as full attention though it is something else */
     uint32_t other_layers;
+    struct advice advice[ADVICE_MAX];
+    uint32_t advice_count;
 };
 
 /* ---- the request ------------------------------------------------------------------------------------ */
@@ -141,6 +150,49 @@ static void note_other_layers(struct mlx_fit *fit)
     }
 }
 
+static int try_change(struct mlx_fit *fit, const berth_fit_request *changed, const char *option)
+{
+    berth_fit_report report = BERTH_FIT_REPORT_INIT;
+    berth_error err;
+    if (berth_fit_solve(&fit->model.config, changed, &report, &err) != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    if (report.total_bytes < fit->report.total_bytes && fit->advice_count < ADVICE_MAX) {
+        struct advice *advice = &fit->advice[fit->advice_count++];
+        snprintf(advice->option, sizeof advice->option, "%s", option);
+        advice->total_bytes = report.total_bytes;
+        advice->fits = report.fits;
+    }
+    return EXIT_OK;
+}
+
+/* A shorter context, a narrower cache, both. */
+static int find_advice(struct mlx_fit *fit)
+{
+    berth_fit_request changed = fit->request;
+    berth_fit_request all = fit->request;
+    char ctx[32] = "";
+    char both[64];
+    int code = EXIT_OK;
+    if (fit->report.max_safe_context >= 1 && fit->report.max_safe_context < fit->request.context_tokens) {
+        changed.context_tokens = all.context_tokens = fit->report.max_safe_context;
+        snprintf(ctx, sizeof ctx, "--ctx %.0f", changed.context_tokens);
+        code = try_change(fit, &changed, ctx);
+    }
+    for (int bits = 8; code == EXIT_OK && bits >= 4; bits -= 4) {
+        if (fit->request.kv.layers_count == 0 && (fit->request.kv.bits == 0 || fit->request.kv.bits > bits)) {
+            changed = fit->request;
+            changed.kv.bits = all.kv.bits = bits;
+            code = try_change(fit, &changed, bits == 8 ? "--kv-quant 8" : "--kv-quant 4");
+        }
+    }
+    if (code == EXIT_OK && ctx[0] != '\0' && all.kv.bits == 4 && fit->request.kv.bits != 4) {
+        snprintf(both, sizeof both, "%s --kv-quant 4", ctx);
+        code = try_change(fit, &all, both);
+    }
+    return code;
+}
+
 static int solve(struct mlx_fit *fit)
 {
     const struct mlx_options *options = fit->options;
@@ -162,7 +214,8 @@ static int solve(struct mlx_fit *fit)
     }
     berth_kv_cost_of(&fit->model.config, &fit->request.kv, &fit->cost);
     note_other_layers(fit);
-    return admission_solve(options->admission, fit->report.max_safe_context, &fit->admission);
+    code = admission_solve(options->admission, fit->report.max_safe_context, &fit->admission);
+    return code == EXIT_OK && !fit->report.fits ? find_advice(fit) : code;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------- */
@@ -304,6 +357,14 @@ static void print_text(const struct mlx_fit *fit)
         printf("\nRequest %s\n", request);
     }
     print_notes(fit);
+    if (!report->fits) {
+        printf("\nWhat would help:\n  --budget %.0f is the smallest that holds it (%s)\n", ceil(report->total_bytes),
+               bytes_text(report->total_bytes, text));
+        for (uint32_t i = 0; i < fit->advice_count; i++) {
+            printf("  %s lowers that to %s%s\n", fit->advice[i].option, bytes_text(fit->advice[i].total_bytes, text),
+                   fit->advice[i].fits ? ", which fits" : "");
+        }
+    }
     if (fit->options->explain) {
         print_explain(fit);
     }
@@ -388,6 +449,15 @@ static void print_json(const struct mlx_fit *fit)
     json_out_close(&json);
     json_plan(&json, fit);
     json_arithmetic(&json, fit);
+    json_out_array(&json, "advice", false);
+    for (uint32_t i = 0; i < fit->advice_count; i++) {
+        json_out_object(&json, NULL);
+        json_out_string(&json, "option", fit->advice[i].option);
+        number(&json, "total_bytes", fit->advice[i].total_bytes);
+        json_out_bool(&json, "fits", fit->advice[i].fits);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
     admission_json(&json, &fit->admission);
     json_out_close(&json);
     json_out_end(&json);

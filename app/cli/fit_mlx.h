@@ -27,6 +27,10 @@ enum { MLX_OPTIONS = 11 };
 
 int fit_mlx(const struct mlx_options *options);
 
+/* What a rate on the command line may be, in GB/s. */
+#define FIT_RATE_LEAST 0.001
+#define FIT_RATE_MOST 1e6
+
 /* One machine to assess. */
 struct mlx_machine {
     berth_sku_machine machine;

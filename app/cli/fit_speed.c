@@ -2,6 +2,7 @@
 #include "cli/fit_speed.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +40,9 @@ static double usable_bytes(const struct mlx_machine *machine)
 static int read_rate(const char *option, const char *text, double *out)
 {
     double gbs = 0;
-    if (text != NULL && (!real_parse(text, &gbs) || gbs <= 0)) {
-        return report_usage("fit", "%s is '%s', but GB/s above 0 are wanted", option, text);
+    if (text != NULL && (!real_parse(text, &gbs) || gbs < FIT_RATE_LEAST || gbs > FIT_RATE_MOST)) {
+        return report_usage("fit", "%s is '%.60s', but GB/s from %g to %.0f are wanted", option, text, FIT_RATE_LEAST,
+                            FIT_RATE_MOST);
     }
     *out = gbs * 1e9;
     return EXIT_OK;
@@ -57,7 +59,7 @@ int fit_target_read(const struct mlx_options *options, const char *disk, struct 
         code = mlx_find_machine(options, &out->machine);
         snprintf(out->kind, sizeof out->kind, "%s", out->machine.kind);
         if (code == EXIT_OK && *budget_bytes == 0) {
-            *budget_bytes = (uint64_t)usable_bytes(&out->machine);
+            *budget_bytes = (uint64_t)fmax(usable_bytes(&out->machine), 1); /* 0 would mean this machine's */
         }
     }
     return code;
@@ -145,7 +147,8 @@ void fit_speed_predict(const struct fit_target *target, const struct model_optio
     fill_request(target, options, model, plan, &request);
     request.work = &work;
     request.machine = machine_identify(&machine, NULL) ? machine.key : "";
-    struct store *store = store_open(false, problem); /* none yet: the law alone, and rates that were given */
+    struct store *store =
+        store_open_within(false, STORE_WAIT_BRIEF_MS, problem); /* none yet: the law alone, and rates that were given */
     for (int i = 0; i < FIT_SPEED_PLACES; i++) {
         request.ctx_tokens = request.prompt_tokens = out->ctx[i];
         runs_predict(store, &request, &out->at[i]);

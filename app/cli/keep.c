@@ -133,7 +133,7 @@ void keep_run(const struct run_report *report, const struct model_options *optio
         return;
     }
     char problem[STORE_PROBLEM_MAX];
-    struct store *store = store_open(true, problem);
+    struct store *store = store_open_within(true, STORE_WAIT_BRIEF_MS, problem);
     struct run_row *row = calloc(1, sizeof *row);
     bool kept = false;
     if (store != NULL && row != NULL) {

@@ -326,9 +326,7 @@ static void warm(struct engine *engine, uint64_t most_ms)
     }
 }
 
-/* --pin: a list is used as it is, anything else names a file of such rows. *text is free()d by the caller; NULL: a
- * list. */
-static int read_pins(const char *verb, const char *option, char **text)
+int engine_read_pins(const char *verb, const char *option, char **text)
 {
     enum { PINS_BYTES = 64 << 10 };
     if (option == NULL || strspn(option, "0123456789:,") == strlen(option)) {
@@ -382,7 +380,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
         measure(engine, options, &config);
     }
     char *pins = NULL;
-    code = read_pins(verb, options->pins, &pins);
+    code = engine_read_pins(verb, options->pins, &pins);
     if (code != EXIT_OK) {
         return code;
     }

@@ -79,6 +79,10 @@ int engine_config(const char *verb, const struct model_options *options, const s
 /* Says "--budget" where the library only knows that a budget was given. */
 void engine_name_budget(const struct model_options *options, berth_plan *plan);
 
+/* --pin: a list is used as it is, anything else names a file of such rows. *text is free()d by the caller; NULL: a
+ * list. The exit code. */
+int engine_read_pins(const char *verb, const char *option, char **text);
+
 /* EXIT_OK, or an exit code after the reason was printed. */
 int engine_open(struct engine *engine, const char *verb, const struct model_options *options,
                 const struct engine_needs *needs);

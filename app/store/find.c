@@ -358,7 +358,7 @@ int models_resolve(const char *verb, const char **path, char *buffer, size_t cap
     char problem[STORE_PROBLEM_MAX];
     *used = false;
     bool is_name = (*path)[0] != '\0' && (*path)[0] != '/' && (*path)[0] != '.' && !host_file_size(*path, &bytes);
-    struct store *store = is_name ? store_open(false, problem) : NULL;
+    struct store *store = is_name ? store_open_within(false, STORE_WAIT_BRIEF_MS, problem) : NULL;
     if (store == NULL) {
         return EXIT_OK; /* the verb says that there is no such file */
     }

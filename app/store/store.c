@@ -14,13 +14,14 @@
 /* No rate, time or size is larger. */
 #define MOST 1e18
 
-enum { BUSY_MS = 5000, APPLICATION_ID = 0x42727468 /* "Brth" */, SQL_MAX = 2048 };
+enum { APPLICATION_ID = 0x42727468 /* "Brth" */, SQL_MAX = 2048 };
 
 struct store {
     const struct sqlite *sqlite;
     sqlite3 *db;
     char path[HOST_PATH_MAX + 16];
     char problem[STORE_PROBLEM_MAX];
+    int wait_ms;
 };
 
 const char *store_problem(const struct store *store)
@@ -86,7 +87,7 @@ static bool check_and_migrate(struct store *store)
     int64_t id = 0;
     int64_t version = 0;
     int64_t objects = 0;
-    store->sqlite->busy_timeout(store->db, BUSY_MS);
+    store->sqlite->busy_timeout(store->db, store->wait_ms);
     /* The first read of the file: damage and foreign files show here. */
     if (!read_pragma(store, "SELECT count(*) FROM sqlite_master", &objects) ||
         !read_pragma(store, "PRAGMA application_id", &id) || !read_pragma(store, "PRAGMA user_version", &version)) {
@@ -150,9 +151,18 @@ static bool open_file(struct store *store, bool create)
 
 struct store *store_open(bool create, char problem[STORE_PROBLEM_MAX])
 {
+    return store_open_within(create, STORE_WAIT_MS, problem);
+}
+
+struct store *store_open_within(bool create, int wait_ms, char problem[STORE_PROBLEM_MAX])
+{
     struct store *store = calloc(1, sizeof *store);
     snprintf(problem, STORE_PROBLEM_MAX, "the system has no memory");
-    if (store == NULL || open_file(store, create)) {
+    if (store == NULL) {
+        return NULL;
+    }
+    store->wait_ms = wait_ms;
+    if (open_file(store, create)) {
         return store;
     }
     snprintf(problem, STORE_PROBLEM_MAX, "%s", store->problem);

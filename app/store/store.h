@@ -17,8 +17,13 @@ struct store;
 
 enum { STORE_PROBLEM_MAX = 768 };
 
+/* How long another process that holds the file is waited for: by verbs that are about the store, and by those that only
+ * leave something in it or look something up. */
+enum { STORE_WAIT_MS = 5000, STORE_WAIT_BRIEF_MS = 2000 };
+
 /* NULL: it cannot be used, `problem` says why. `create` false: a file that is not there is a problem too. */
 struct store *store_open(bool create, char problem[STORE_PROBLEM_MAX]);
+struct store *store_open_within(bool create, int wait_ms, char problem[STORE_PROBLEM_MAX]);
 void store_close(struct store *store); /* NULL is allowed */
 /* What the last failed call met. */
 const char *store_problem(const struct store *store);
