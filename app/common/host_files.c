@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -179,12 +181,27 @@ bool host_largest_file(const char *folder, uint64_t least, char *path, size_t ca
     return largest.bytes >= least;
 }
 
+/* Samples of processes that were killed while they measured. */
+static bool sweep_sample(void *user, const struct host_entry *entry)
+{
+    static const char prefix[] = ".berth-bench.";
+    (void)user;
+    if (!entry->is_directory && strncmp(entry->name, prefix, sizeof prefix - 1) == 0) {
+        long pid = strtol(entry->name + sizeof prefix - 1, NULL, 10);
+        if (pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+            unlink(entry->path);
+        }
+    }
+    return false;
+}
+
 bool host_write_sample(const char *folder, uint64_t bytes, char *path, size_t cap)
 {
     enum { PIECE = 1 << 20 };
     if (snprintf(path, cap, "%s/.berth-bench.%ld", folder, (long)getpid()) >= (int)cap) {
         return false;
     }
+    host_walk(folder, 1, sweep_sample, NULL);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     uint64_t *piece = fd >= 0 ? malloc(PIECE) : NULL;
     uint64_t state = host_seed() | 1;

@@ -4,6 +4,7 @@
 #include "convert/output.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "compute/kernels.h"
@@ -131,6 +132,101 @@ static berth_status check_destination(const struct convert_output *output, uint3
     return BERTH_OK;
 }
 
+/* ---- what earlier conversions to the same name have left ---------------------------------------------- */
+
+struct leftovers {
+    const struct convert_output *output;
+    const char *stem;                  /* base name without .gguf */
+    uint64_t stem_bytes, folder_bytes; /* folder: of the path, with its slash */
+    uint32_t parts;                    /* just written; 0: nothing yet, temporary files alone */
+};
+
+/* Digits at least five long at *at. */
+static bool take_index(const char **at, uint32_t *out)
+{
+    uint32_t value = 0;
+    const char *first = *at;
+    for (; **at >= '0' && **at <= '9' && *at - first < 8; ++*at) {
+        value = value * 10 + (uint32_t)(**at - '0');
+    }
+    *out = value;
+    return *at - first >= 5;
+}
+
+/* "STEM-00002-of-00005.gguf" and what follows it; NULL: another name. */
+static const char *after_part(const struct leftovers *left, const char *name, uint32_t *count)
+{
+    uint32_t part = 0;
+    const char *at = name + left->stem_bytes;
+    if (strncmp(name, left->stem, left->stem_bytes) != 0 || *at++ != '-' || !take_index(&at, &part) ||
+        strncmp(at, "-of-", 4) != 0) {
+        return NULL;
+    }
+    at += 4;
+    bool whole = take_index(&at, count) && part >= 1 && part <= *count && strncmp(at, ".gguf", 5) == 0;
+    return whole ? at + 5 : NULL;
+}
+
+static bool is_input(const struct convert_output *output, const char *path)
+{
+    const struct checkpoint *from = output->checkpoint;
+    for (uint32_t i = 0; from != NULL && i < from->files_count; i++) {
+        if (os_path_is(path, &from->files[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Parts of a set with another count are of the model that was replaced; those that were read stay. */
+static bool clear_one(void *user, const char *name)
+{
+    const struct leftovers *left = user;
+    char path[512];
+    uint32_t count = 0;
+    const char *rest = after_part(left, name, &count);
+    if (rest == NULL) {
+        return true;
+    }
+    int bytes =
+        snprintf(path, sizeof path, "%.*s%.*s", (int)left->folder_bytes, left->output->path, (int)(rest - name), name);
+    if (bytes < 0 || (size_t)bytes >= sizeof path) {
+        return true;
+    }
+    if (left->parts == 0) {
+        if (*rest != '\0') {
+            os_writer_sweep(path);
+        }
+    } else if (*rest == '\0' && count != left->parts && !is_input(left->output, path)) {
+        os_path_remove(path);
+    }
+    return true;
+}
+
+static void clear_leftovers(const struct convert_output *output, uint32_t parts)
+{
+    char folder[512];
+    struct str name = str_from(output->path);
+    if (parts == 0) {
+        os_writer_sweep(output->path);
+    }
+    struct leftovers left = {.output = output, .parts = parts};
+    while (name.bytes > 0 && name.ptr[name.bytes - 1] != '/') {
+        name.bytes--;
+    }
+    left.folder_bytes = name.bytes;
+    left.stem = output->path + name.bytes;
+    left.stem_bytes = strlen(left.stem);
+    left.stem_bytes -= str_ends(str_from(left.stem), STR(".gguf")) ? 5 : 0;
+    int bytes = snprintf(folder, sizeof folder, "%.*s", (int)name.bytes, name.bytes > 0 ? output->path : "./");
+    if (name.bytes == 0) {
+        bytes = snprintf(folder, sizeof folder, "./");
+    }
+    if (left.stem_bytes > 0 && bytes > 0 && (size_t)bytes < sizeof folder) {
+        (void)os_directory_each(folder, clear_one, &left, NULL); /* a convenience: what stays is named clearly */
+    }
+}
+
 /* ---- warnings ----------------------------------------------------------------------------------------- */
 
 static bool plan_has(const struct convert_plan *plan, struct str part)
@@ -226,6 +322,7 @@ berth_status convert_write(const struct convert_output *output, berth_error *err
     }
     TRY(gguf_place(output->plan->tensors, output->plan->count, alignment, config->split_bytes, &parts, err));
     TRY(check_destination(output, parts, err));
+    clear_leftovers(output, 0);
     warn(output);
     struct arena work;
     struct stream_memory memory;
@@ -242,6 +339,9 @@ berth_status convert_write(const struct convert_output *output, berth_error *err
     }
     if (status == BERTH_OK) {
         status = stream_plan(output, &writer, &memory, err);
+    }
+    if (status == BERTH_OK && parts > 1 && output->overwrite) {
+        clear_leftovers(output, parts);
     }
     gguf_writer_abandon(&writer);
     os_release(base, work_bytes);

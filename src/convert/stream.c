@@ -368,9 +368,12 @@ static berth_status make_chunk(struct stream *s, const struct chunk *chunk, bert
     pool_for(s->memory->pool, (uint32_t)chunk->rows, grain, make_rows, &make);
     if (atomic_load(&make.bad)) {
         bool halves = quant_row(target->dtype)->halves > 0;
+        bool brain = target->dtype == DTYPE_BF16;
         error_set(err, BERTH_ERR_FORMAT, "a value of this tensor is not finite%s%s%s",
-                  halves ? ", or too large for " : "", halves ? quant_row(target->dtype)->name : "",
-                  halves ? " (F16 numbers end at 65504); use BF16 or F32" : "");
+                  halves || brain ? ", or too large for " : "", halves || brain ? quant_row(target->dtype)->name : "",
+                  halves  ? " (F16 numbers end at 65504); use BF16 or F32"
+                  : brain ? " (it ends at 3.3895e38); use F32"
+                          : "");
         error_at_object(err, target->name.ptr, target->name.bytes);
         return BERTH_ERR_FORMAT;
     }

@@ -16,6 +16,17 @@ static bool floats_finite(const float *x, size_t n)
     return largest < 0x7f800000u;
 }
 
+/* None is a number that rounds to BF16's infinity: above its largest by half a step or more. */
+static bool bf16_holds(const float *x, size_t n)
+{
+    bool fine = true;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t magnitude = f32_to_bits(x[i]) & 0x7fffffffu;
+        fine = fine && (magnitude < 0x7f7f8000u || magnitude >= 0x7f800000u);
+    }
+    return fine;
+}
+
 /* The binary16 numbers of blocks (the value itself, or scales) are finite. */
 static bool halves_finite(const unsigned char *blocks, uint64_t count, const struct quant_row *row)
 {
@@ -46,6 +57,7 @@ static bool convert_row(const unsigned char *in, uint64_t row, unsigned char *ou
         }
         unsigned char *target = out + at / to->block_elems * to->block_bytes;
         to->quantise(piece, target, n);
+        fine = fine && (t->to != DTYPE_BF16 || t->from == DTYPE_BF16 || bf16_holds(piece, n));
         fine = fine && (any_value || (floats_finite(piece, n) && halves_finite(target, n / to->block_elems, to)));
     }
     return fine;

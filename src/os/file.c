@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -378,7 +379,89 @@ berth_status os_directory_each(const char *path, bool (*fn)(void *user, const ch
     return status;
 }
 
+void os_path_remove(const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && (S_ISREG(info.st_mode) || S_ISLNK(info.st_mode))) {
+        (void)unlink(path);
+    }
+}
+
+bool os_path_is(const char *path, const struct os_file *file)
+{
+    struct stat a;
+    struct stat b;
+    return stat(path, &a) == 0 && fstat(file->fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* ---- writing ---------------------------------------------------------------------------------------- */
+
+/* The pid in "BASE.tmp.<pid>.<n>"; 0: another name. */
+static pid_t temp_owner(const char *name, const char *base, size_t base_bytes)
+{
+    static const char mark[] = ".tmp.";
+    if (strncmp(name, base, base_bytes) != 0 || strncmp(name + base_bytes, mark, sizeof mark - 1) != 0) {
+        return 0;
+    }
+    const char *digits = name + base_bytes + sizeof mark - 1;
+    size_t pid_bytes = strspn(digits, "0123456789");
+    const char *rest = digits + pid_bytes;
+    bool whole = pid_bytes > 0 && pid_bytes <= 9 && *rest == '.' && rest[1] != '\0' &&
+                 rest[1 + strspn(rest + 1, "0123456789")] == '\0';
+    pid_t pid = 0;
+    for (size_t i = 0; whole && i < pid_bytes; i++) {
+        pid = pid * 10 + (digits[i] - '0');
+    }
+    return pid;
+}
+
+static bool process_is_gone(pid_t pid)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/%ld", (long)pid);
+    return access("/proc/self", F_OK) == 0 && access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* Processes of other machines and containers have pids of their own, hence the lock. */
+static void remove_if_dead(int directory, const char *name, pid_t owner)
+{
+    if (owner <= 0 || !process_is_gone(owner)) {
+        return;
+    }
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        (void)unlinkat(directory, name, 0);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void os_writer_sweep(const char *path)
+{
+    _Alignas(struct directory_entry) unsigned char buffer[3072];
+    char parent[512];
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    size_t keep = (size_t)(base - path);
+    if (keep >= sizeof parent || *base == '\0') {
+        return;
+    }
+    memcpy(parent, keep > 0 ? path : "./", keep > 0 ? keep : 2);
+    parent[keep > 0 ? keep : 2] = '\0';
+    int fd = open_retry(parent, O_RDONLY | O_DIRECTORY, 0);
+    for (long got = 1; fd >= 0 && got > 0;) {
+        got = syscall(SYS_getdents64, fd, buffer, sizeof buffer);
+        for (long at = 0; at < got;) {
+            const struct directory_entry *entry = (const void *)(buffer + at);
+            remove_if_dead(fd, entry->name, temp_owner(entry->name, base, strlen(base)));
+            at += entry->bytes;
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
 
 static berth_status writer_open(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
                                 mode_t mode, berth_error *err)
@@ -392,10 +475,12 @@ static berth_status writer_open(struct os_writer *writer, const char *path, void
         error_at_path(err, path);
         return BERTH_ERR_IO;
     }
+    os_writer_sweep(writer->path);
     for (unsigned n = 0; n < TEMP_NAMES_MAX; n++) {
         (void)snprintf(writer->temp_path, sizeof writer->temp_path, "%s.tmp.%ld.%u", writer->path, (long)getpid(), n);
         writer->fd = open_retry(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL, mode);
         if (writer->fd >= 0) {
+            (void)flock(writer->fd, LOCK_EX | LOCK_NB); /* says to sweepers that somebody is still at it */
             return BERTH_OK;
         }
         if (errno != EEXIST) {

@@ -46,7 +46,14 @@ enum { OS_DIRECTORY_NAMES_MAX = 1 << 18, OS_DIRECTORY_BYTES_MAX = 16 << 20 };
 berth_status os_directory_each(const char *path, bool (*fn)(void *user, const char *name), void *user,
                                berth_error *err);
 
-/* Sequential writer: buffered in the caller's memory, creates PATH.tmp.<pid>.<n>, renames on finish after fsync. Pages
+/* Removes a regular file; a link goes, what it points to stays. Nothing else is touched. */
+void os_path_remove(const char *path);
+/* The path leads to this very file, by whatever name. */
+bool os_path_is(const char *path, const struct os_file *file);
+
+/* Sequential writer: buffered in the caller's memory, creates PATH.tmp.<pid>.<n>, renames on finish after fsync. What
+ * a process that was killed has left for the same PATH is removed: the pid in its name is nobody's, and nobody holds
+ * the lock that a writer has on its file. Pages
  * that it has written are pushed to the disk and dropped from the page cache every few MiB, so that a file bigger than
  * the budget can be written inside it. */
 struct os_writer {
@@ -63,6 +70,8 @@ berth_status os_writer_open(struct os_writer *writer, const char *path, void *bu
 /* The same for a file that only its owner may read. */
 berth_status os_writer_open_private(struct os_writer *writer, const char *path, void *buffer, size_t buffer_bytes,
                                     berth_error *err);
+/* The removal alone, for a path that nothing will be written to. */
+void os_writer_sweep(const char *path);
 berth_status os_writer_put(struct os_writer *writer, const void *data, size_t bytes, berth_error *err);
 /* Flushes and syncs the temporary file, without renaming it: several writers can be made durable before the first one
  * appears at its place. */

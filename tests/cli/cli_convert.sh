@@ -59,6 +59,26 @@ go logits "$work/$first" --ids 1,2,3 --hash
 want_code 0
 want_out "$hash"
 
+# Another split of the same name: the parts of the earlier one go when asked to overwrite, but never those that are read;
+# what killed processes have left goes in any case.
+: >"$work/s-00002-of-00099.gguf.tmp.999999999.0"
+: >"$work/s.gguf.tmp.999999999.1"
+go convert "$work/r.gguf" "$work/s.gguf" --type f32 --split 100KiB --quiet
+want_code 0
+checks=$((checks + 1))
+[ -f "$work/$first" ] || fail 'parts of another count went unasked'
+checks=$((checks + 1))
+! ls "$work" | grep -q '^s.*\.tmp\.' || fail 'temporary files of a dead process stay'
+go convert "$work/r.gguf" "$work/s.gguf" --type f32 --split 100KiB --quiet --overwrite
+want_code 0
+checks=$((checks + 1))
+[ "$(ls "$work" | grep -c '^s-00001-of-')" -eq 1 ] || fail 'parts of another count stay'
+second=$(ls "$work" | grep '^s-00001-of-')
+go convert "$work/$second" "$work/s.gguf" --type f32 --split 200KiB --quiet --overwrite
+want_code 0
+checks=$((checks + 1))
+[ -f "$work/$second" ] || fail 'the parts that were read are gone'
+
 # A mix: rows of 64 values take the formats with smaller blocks, and the command says so.
 go convert "$model" "$work/m.gguf" --type q4_k_m
 want_code 0

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 
+#include "convert/transform.h"
+
 static struct convert_config plain(void)
 {
     return (struct convert_config){.type = DTYPE_Q8_0, .buffer_bytes = 256 * 1024, .threads = 2};
@@ -273,6 +275,32 @@ static void fault_values_beyond_f16_are_refused(void **state)
     }
 }
 
+/* Finite numbers that round to BF16's infinity, and their neighbours. */
+static void fault_values_beyond_bf16_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bits;
+        enum dtype to;
+        bool fine;
+    } cases[] = {
+        {0x7f7f0000u, DTYPE_BF16, true},  /* its largest, 3.3895e38 */
+        {0x7f7f7fffu, DTYPE_BF16, true},  /* rounds down to it */
+        {0x7f7f8000u, DTYPE_BF16, false}, /* half a step above: to even, which is infinity */
+        {0xff7fffffu, DTYPE_BF16, false}, /* minus the largest of F32 */
+        {0x7f7fffffu, DTYPE_F32, true},
+        {0x7f800000u, DTYPE_BF16, true}, /* infinity itself is taken over, as before */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t in[32] = {0};
+        uint32_t out[32];
+        in[17] = cases[i].bits;
+        const struct transform t = {
+            .in = (const void *)in, .out = (void *)out, .from = DTYPE_F32, .to = cases[i].to, .k = 32};
+        assert_int_equal(transform_rows(&t, 0, 1), cases[i].fine || cases[i].to == DTYPE_F32);
+    }
+}
+
 /* A failed assertion must not leave the small disk mounted. */
 static int teardown(void **state)
 {
@@ -293,6 +321,7 @@ int main(void)
         cmocka_unit_test(fault_source_truncated_while_reading),
         cmocka_unit_test(fault_bad_configs_are_refused),
         cmocka_unit_test(fault_values_beyond_f16_are_refused),
+        cmocka_unit_test(fault_values_beyond_bf16_are_refused),
     };
     return cmocka_run_group_tests(tests, help_setup, teardown);
 }

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -444,6 +446,62 @@ static void writer_leaves_the_files_of_others(void **state)
 }
 
 /* Renaming a file over /dev/null would take it from the whole machine. */
+/* The pid of a child that has ended and was waited for. */
+static pid_t dead_pid(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    assert_true(child > 0 && waitpid(child, NULL, 0) == child);
+    return child;
+}
+
+static bool in_swept(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "swept/%s", name);
+    return access(in_folder(path), F_OK) == 0;
+}
+
+static void writer_sweeps_what_the_killed_have_left(void **state)
+{
+    (void)state;
+    static unsigned char buffer[64];
+    char names[6][96];
+    long dead = (long)dead_pid();
+    assert_int_equal(mkdir(in_folder("swept"), 0700), 0);
+    snprintf(names[0], sizeof names[0], "file.tmp.%ld.0", dead);            /* theirs */
+    snprintf(names[1], sizeof names[1], "file.tmp.%ld.1", (long)getppid()); /* of a process that lives */
+    snprintf(names[2], sizeof names[2], "file.tmp.%ld.bak", dead);
+    snprintf(names[3], sizeof names[3], "other.tmp.%ld.0", dead);
+    snprintf(names[4], sizeof names[4], "file.tmp.%ld", dead);
+    snprintf(names[5], sizeof names[5], "file.tmp.%ld.7", dead); /* somebody elsewhere is still at it */
+    int held = -1;
+    for (int i = 0; i < 6; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "swept/%s", names[i]);
+        make_file(path, 10);
+        held = open(in_folder(path), O_RDONLY);
+        if (i < 5) {
+            close(held);
+        }
+    }
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), 0);
+    struct os_writer writer;
+    assert_int_equal(os_writer_open(&writer, in_folder("swept/file"), buffer, sizeof buffer, NULL), BERTH_OK);
+    assert_false(in_swept(names[0]));
+    for (int i = 1; i < 6; i++) {
+        assert_true(in_swept(names[i]));
+    }
+    assert_int_equal(os_writer_put(&writer, "abc", 3, NULL), BERTH_OK);
+    assert_int_equal(os_writer_finish(&writer, NULL), BERTH_OK);
+    close(held);
+    os_writer_sweep(in_folder("swept/file"));
+    assert_false(in_swept(names[5]));
+    assert_true(in_swept("file"));
+}
+
 static void writer_refuses_devices(void **state)
 {
     (void)state;
@@ -506,6 +564,7 @@ int main(void)
         cmocka_unit_test(writer_replaces_whole_or_not_at_all),
         cmocka_unit_test(writer_replaces_the_file_behind_a_link),
         cmocka_unit_test(writer_leaves_the_files_of_others),
+        cmocka_unit_test(writer_sweeps_what_the_killed_have_left),
         cmocka_unit_test(writer_refuses_devices),
         cmocka_unit_test(writer_full_disk_keeps_the_old_file),
     };
