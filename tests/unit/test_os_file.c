@@ -459,8 +459,8 @@ static pid_t dead_pid(void)
 
 static bool in_swept(const char *name)
 {
-    char path[256];
-    snprintf(path, sizeof path, "swept/%s", name);
+    char path[128];
+    snprintf(path, sizeof path, "swept/%.80s", name);
     return access(in_folder(path), F_OK) == 0;
 }
 
@@ -480,7 +480,7 @@ static void writer_sweeps_what_the_killed_have_left(void **state)
     int held = -1;
     for (int i = 0; i < 6; i++) {
         char path[128];
-        snprintf(path, sizeof path, "swept/%s", names[i]);
+        snprintf(path, sizeof path, "swept/%.80s", names[i]);
         make_file(path, 10);
         held = open(in_folder(path), O_RDONLY);
         if (i < 5) {
