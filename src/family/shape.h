@@ -120,6 +120,7 @@ enum shape_number {
     SHAPE_HASH_LAYERS,  /* leading layers whose experts are chosen by token, without a router's correction */
     SHAPE_INDEX_POOL,   /* positions that share one key of the indexer */
     SHAPE_FFN_MULTIPLE, /* LFM2: feed-forward widths go up to a multiple of this */
+    SHAPE_INDEX_TOP_K,  /* keys that an indexer chooses */
     SHAPE_NUMBERS
 };
 

@@ -321,7 +321,7 @@ berth_status shape_read_params(struct shape_reading *r)
     TRY(read_truths(r, &c, &head_bias));
     TRY(source_bool(&r->source, "use_double_wide_mlp", &doubled));
     c.beside = has(r, SHAPE_LAYER_SCALE);
-    moe = !c.beside;
+    moe = !c.beside || r->source.meta != NULL; /* GGUF has a count of experts where there are any */
     TRY(source_bool(&r->source, "enable_moe_block", &moe));
     if (!moe) {
         out->number[SHAPE_EXPERTS] = 0;

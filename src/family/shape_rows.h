@@ -55,6 +55,21 @@ enum shape_flags {
     SHAPE_NOT_FIRST = 1 << 30       /* with FULL_FIRST: but layer 0 is not */
 };
 
+/* What llama.cpp's graph of a family does beside the usual. */
+enum shape_graph {
+    GRAPH_GATED = 1,          /* queries come with a gate of their width */
+    GRAPH_REPEATS_KEYS = 2,   /* of a delta net, one copy for every value head */
+    GRAPH_LATE_ROWS = 4,      /* rows without logits go after the last layer, not inside it */
+    GRAPH_ONTO_RESIDUAL = 8,  /* a layer's output is added in the residual's place */
+    GRAPH_PARALLEL = 16,      /* feed-forward beside attention */
+    GRAPH_WEIGHS_FIRST = 32,  /* experts' inputs are weighed, not their outputs */
+    GRAPH_DENSE_TOO = 64,     /* a dense feed-forward beside the experts, each with its own norm */
+    GRAPH_NO_ROPE = 256,      /* in layers without a window */
+    GRAPH_HIGH_LOGITS = 1024, /* they lie above a hole of an expert tensor's size */
+    GRAPH_SHARED_GATE = 512,  /* shared experts' output is multiplied by a gate */
+    GRAPH_LAYER_NORM = 128,   /* which does not work in place */
+};
+
 struct shape_row {
     const char *hf[6];   /* model_type */
     const char *gguf[6]; /* general.architecture */
@@ -65,6 +80,7 @@ struct shape_row {
     uint32_t flags;
     bool first_full;     /* PATTERN_WINDOW: layer 0 too */
     uint32_t window;     /* when the file has none */
+    uint32_t graph;      /* of enum shape_graph */
     uint32_t own_layers; /* layers that keep a cache, when the file does not say how many share */
 };
 

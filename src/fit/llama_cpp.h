@@ -24,7 +24,7 @@ struct llama_build {
     uint32_t mask_bytes;   /* of an element of the attention mask, with flash attention */
     uint32_t input_copies; /* of the embeddings of a micro-batch, on the host */
     uint32_t index_copies; /* of an indexer's scores, every head's for every key: 0: a fused kernel keeps none */
-    bool keeps_kv;         /* a micro-batch's keys and values stay while its scores are there */
+    bool is_indexed;       /* without flash attention each value goes into the cache by its own index */
     bool is_swa_full;      /* windowed layers keep every position */
     const char *text;
 };
