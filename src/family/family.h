@@ -158,6 +158,23 @@ static inline bool tensor_is_stacked(const struct tensor *tensor)
 berth_status family_scale(const struct family *family, const struct checkpoint *checkpoint,
                           const struct hparams *hparams, enum role role, uint32_t layer, const struct tensor **out,
                           berth_error *err);
+/* The other way round, for walks over a whole directory in its order: which expert's matrix of which layer a tensor is.
+ * A release has tens of thousands of them, and looking each up by its name is mostly waiting for memory. */
+struct family_experts {
+    const struct hparams *hparams;
+    struct {
+        struct str before, between, after; /* the numbers of layer and expert */
+        uint64_t rows, k;
+    } parts[3]; /* from ROLE_EXPERT_GATE */
+};
+struct family_expert {
+    uint32_t part, layer, expert; /* the role is ROLE_EXPERT_GATE + part */
+};
+/* False: this family has no experts, or this format keeps those of a layer together. */
+bool family_experts_begin(const struct family *family, const struct checkpoint *checkpoint,
+                          const struct hparams *hparams, struct family_experts *out);
+/* False: it is none, by its name or its shape. Two tensors of one directory never are the same. */
+bool family_expert_of(const struct family_experts *experts, const struct tensor *tensor, struct family_expert *out);
 /* The name a role's tensor has in this format; false (and "") when it has none. */
 bool family_tensor_name(const struct family *family, enum checkpoint_format format, enum role role, uint32_t layer,
                         uint32_t expert, char buffer[TENSOR_NAME_MAX]);

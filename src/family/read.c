@@ -73,14 +73,35 @@ static bool may_ignore(struct str name, const struct hparams *hparams)
            (hparams->tied_embeddings && str_is(name, "lm_head.weight"));
 }
 
+/* Tensors that are an expert's matrix each, where all of them are there; 0: not all are, or they lie together. */
+static uint64_t count_experts(const struct family *family, const struct checkpoint *checkpoint,
+                              const struct hparams *hparams)
+{
+    struct family_experts experts;
+    struct family_expert found;
+    uint64_t count = 0;
+    uint64_t layers = 0;
+    if (!family_experts_begin(family, checkpoint, hparams, &experts)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < checkpoint->tensors.count; i++) {
+        count += family_expert_of(&experts, &checkpoint->tensors.items[i], &found) ? 1u : 0u;
+    }
+    for (uint32_t layer = 0; layer < hparams->layers; layer++) {
+        layers += hparams->layer_moe[layer] != 0 ? 1u : 0u;
+    }
+    return count == 3 * layers * hparams->experts ? count : 0;
+}
+
 /* Counts the tensors that roles claim; each claimed name is distinct, so equality means that all are known. */
 static berth_status check_claims(const struct family *family, const struct checkpoint *checkpoint,
                                  const struct hparams *hparams, berth_error *err)
 {
-    uint64_t claimed = 0;
+    const uint64_t separate = count_experts(family, checkpoint, hparams);
+    uint64_t claimed = separate;
     bool gguf = checkpoint->format == CHECKPOINT_GGUF;
     for (int role = 0; role < ROLE_COUNT; role++) {
-        if (role == ROLE_HEAD && hparams->tied_embeddings) {
+        if ((role == ROLE_HEAD && hparams->tied_embeddings) || (separate > 0 && role_is_expert((enum role)role))) {
             continue;
         }
         uint32_t layers = role_is_layer((enum role)role) ? hparams->layers : 1;

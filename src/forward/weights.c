@@ -228,21 +228,15 @@ static berth_status expert_slice_of(const struct binder *b, const struct tensor 
     return BERTH_OK;
 }
 
-static berth_status expert_part(const struct binder *b, const struct catalog *catalog, uint32_t part, uint32_t layer,
-                                uint32_t moe, uint32_t expert, enum dtype *dtype, struct packed *packed)
+/* Fills the part's slices from its tensor. */
+static berth_status place_part(const struct binder *b, const struct catalog *catalog, const struct tensor *tensor,
+                               uint32_t part, uint32_t moe, uint32_t expert, struct packed *packed)
 {
-    const struct tensor *tensor = NULL;
-    TRY(family_tensor(b->family, b->checkpoint, b->hparams, expert_roles[part], layer, expert, &tensor, b->err));
-    if (tensor == NULL) {
-        return error_set(b->err, BERTH_ERR_INTERNAL, "no tensor for part %u of layer %u", (unsigned)part,
-                         (unsigned)layer);
-    }
     if (!can_compute(b, tensor)) {
         return no_kernel(b, tensor);
     }
     bool stacked = tensor_is_stacked(tensor);
     TRY(expert_slice_of(b, tensor, stacked, expert, catalog_slice(catalog, moe, expert, part)));
-    *dtype = tensor->dtype;
     *packed = (struct packed){PACKED_NONE, DTYPE_F32, 0, 0};
     for (uint32_t p = EXPERT_SCALES + part; p < catalog->parts; p += EXPERT_BIASES - EXPERT_SCALES) {
         *catalog_slice(catalog, moe, expert, p) = (struct expert_slice){0};
@@ -259,6 +253,19 @@ static berth_status expert_part(const struct binder *b, const struct catalog *ca
     return BERTH_OK;
 }
 
+static berth_status expert_part(const struct binder *b, const struct catalog *catalog, uint32_t part, uint32_t layer,
+                                uint32_t moe, uint32_t expert, enum dtype *dtype, struct packed *packed)
+{
+    const struct tensor *tensor = NULL;
+    TRY(family_tensor(b->family, b->checkpoint, b->hparams, expert_roles[part], layer, expert, &tensor, b->err));
+    if (tensor == NULL) {
+        return error_set(b->err, BERTH_ERR_INTERNAL, "no tensor for part %u of layer %u", (unsigned)part,
+                         (unsigned)layer);
+    }
+    *dtype = tensor->dtype;
+    return place_part(b, catalog, tensor, part, moe, expert, packed);
+}
+
 static berth_status expert_all_parts(const struct binder *b, const struct catalog *catalog, uint32_t layer,
                                      uint32_t moe, uint32_t expert, struct expert_formats *f)
 {
@@ -267,15 +274,64 @@ static berth_status expert_all_parts(const struct binder *b, const struct catalo
     return expert_part(b, catalog, EXPERT_DOWN, layer, moe, expert, &f->down, &f->packed[EXPERT_DOWN]);
 }
 
+static bool same_packed(const struct packed *a, const struct packed *b)
+{
+    return a->kind == b->kind && a->scale_type == b->scale_type && a->group == b->group && a->tile_rows == b->tile_rows;
+}
+
 static bool same_formats(const struct expert_formats *a, const struct expert_formats *b)
 {
     bool same = a->gate == b->gate && a->up == b->up && a->down == b->down;
     for (uint32_t part = 0; part < EXPERT_PARTS; part++) {
-        same = same && a->packed[part].kind == b->packed[part].kind &&
-               a->packed[part].scale_type == b->packed[part].scale_type &&
-               a->packed[part].group == b->packed[part].group && a->packed[part].tile_rows == b->packed[part].tile_rows;
+        same = same && same_packed(&a->packed[part], &b->packed[part]);
     }
     return same;
+}
+
+/* The catalog of experts that are a tensor each, in the order of the directory. False: they are not, or something is
+ * wrong with them; then expert_catalog() goes from expert to expert and says what. */
+static bool fill_in_order(const struct binder *with, const struct catalog *catalog, struct expert_formats *formats)
+{
+    struct binder b = *with;
+    struct family_experts names;
+    struct family_expert found;
+    uint64_t filled = 0;
+    uint32_t layer = UINT32_MAX;
+    uint32_t moe = 0; /* place of that layer among those with experts */
+    b.err = NULL;
+    if (!family_experts_begin(b.family, b.checkpoint, b.hparams, &names)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < catalog->layers; i++) {
+        formats[i] = (struct expert_formats){.gate = DTYPE_COUNT, .up = DTYPE_COUNT, .down = DTYPE_COUNT};
+    }
+    for (uint32_t i = 0; i < b.checkpoint->tensors.count; i++) {
+        const struct tensor *tensor = &b.checkpoint->tensors.items[i];
+        struct packed packed;
+        if (!family_expert_of(&names, tensor, &found)) {
+            continue;
+        }
+        if (found.layer != layer) {
+            layer = found.layer;
+            moe = 0;
+            for (uint32_t before = 0; before < layer; before++) {
+                moe += b.hparams->layer_moe[before] != 0 ? 1u : 0u;
+            }
+        }
+        struct expert_formats *f = &formats[moe];
+        enum dtype *dtype = found.part == EXPERT_GATE ? &f->gate : found.part == EXPERT_UP ? &f->up : &f->down;
+        if (place_part(&b, catalog, tensor, found.part, moe, found.expert, &packed) != BERTH_OK) {
+            return false;
+        }
+        if (*dtype == DTYPE_COUNT) {
+            *dtype = tensor->dtype;
+            f->packed[found.part] = packed;
+        } else if (*dtype != tensor->dtype || !same_packed(&f->packed[found.part], &packed)) {
+            return false;
+        }
+        filled++;
+    }
+    return filled == (uint64_t)catalog->layers * catalog->experts * EXPERT_PARTS;
 }
 
 /* Parts of an expert in this checkpoint: more where anything has scales of its own. */
@@ -300,6 +356,9 @@ berth_status expert_catalog(struct arena *tables, const struct family *family, c
     TRY(arena_check(tables, "expert catalog", err));
     if (arena_is_measuring(tables)) {
         return BERTH_OK;
+    }
+    if (fill_in_order(&b, catalog, *formats)) {
+        return catalog_seal(catalog, err);
     }
     uint32_t moe = 0;
     for (uint32_t layer = 0; layer < hparams->layers; layer++) {

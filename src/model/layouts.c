@@ -58,9 +58,17 @@ static const char *shape_text(const struct tensor *tensor, char *out, size_t cap
     return out;
 }
 
-/* The tensor that shares `prefix`; NULL: absent. */
-static const struct tensor *beside(const struct applying *a, struct str prefix, const char *suffix)
+/* The tensor that shares `prefix` with items[at]; NULL: absent. As a rule it is a neighbour. */
+static const struct tensor *beside(const struct applying *a, uint32_t at, struct str prefix, const char *suffix)
 {
+    const struct tensor_dir *dir = &a->checkpoint->tensors;
+    for (uint32_t near = at > 0 ? at - 1 : 0; near < dir->count && near <= at + 1; near++) {
+        struct str name = dir->items[near].name;
+        if (name.bytes == prefix.bytes + strlen(suffix) && str_ends(name, str_from(suffix)) &&
+            str_starts(name, prefix)) {
+            return &dir->items[near];
+        }
+    }
     char name[TENSOR_NAME_MAX + 32];
     size_t bytes = strlen(suffix);
     if (prefix.bytes > TENSOR_NAME_MAX) {
@@ -68,7 +76,7 @@ static const struct tensor *beside(const struct applying *a, struct str prefix, 
     }
     memcpy(name, prefix.ptr, prefix.bytes);
     memcpy(name + prefix.bytes, suffix, bytes);
-    return tensor_find(&a->checkpoint->tensors, (struct str){name, prefix.bytes + bytes});
+    return tensor_find(dir, (struct str){name, prefix.bytes + bytes});
 }
 
 /* ---- one matrix ------------------------------------------------------------------------------------- */
@@ -251,7 +259,7 @@ static berth_status apply_row(struct applying *a, const struct tensor *scales)
     const struct layout *layout = a->layout;
     const struct tensor *first = a->checkpoint->tensors.items;
     struct str prefix = {scales->name.ptr, scales->name.bytes - strlen(layout->scales)};
-    const struct tensor *stored = beside(a, prefix, layout->weight);
+    const struct tensor *stored = beside(a, (uint32_t)(scales - first), prefix, layout->weight);
     if (stored == NULL || stored->dims_count < 2) {
         return BERTH_OK; /* scales of something else: who uses the directory will not know them */
     }
@@ -269,7 +277,8 @@ static berth_status apply_row(struct applying *a, const struct tensor *scales)
     TRY(layout->kind == PACKED_AFFINE  ? affine_shape(a, prefix, &weight, &side.format)
         : layout->kind == PACKED_TILES ? tile_shape(a, &weight, &side.format)
                                        : mxfp4_shape(a, &weight, &side.format));
-    const struct tensor *biases = side.format.kind == PACKED_AFFINE ? beside(a, prefix, layout->biases) : NULL;
+    const struct tensor *biases =
+        side.format.kind == PACKED_AFFINE ? beside(a, (uint32_t)(scales - first), prefix, layout->biases) : NULL;
     if (side.format.kind == PACKED_AFFINE && biases == NULL) {
         error_set(a->err, BERTH_ERR_FORMAT, "tensor %.*s has scales but no %.*s%s beside it", STR_ARG(stored->name),
                   STR_ARG(prefix), layout->biases);
