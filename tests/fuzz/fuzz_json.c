@@ -78,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str document = {(const char *)data, size};
     struct json json;
     json_begin(&json, document);
+    json.allow_nonfinite = size % 2 == 0;
     json_next(&json);
     while (check_token(&json, document)) {
         struct json skip = json; /* skipping ends where stepping to the same depth ends */
@@ -92,9 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     bool sound = json.token.kind == JSON_END;
     struct json value;
-    MUST(json_find(document, (const char *const[]){NULL}, &value) == sound);
+    bool found = json_find(document, (const char *const[]){NULL}, &value); /* which accepts NaN */
+    MUST(found == sound || (found && !json.allow_nonfinite));
     if (json_find(document, (const char *const[]){"a", "b", NULL}, &value)) {
-        MUST(sound && json_skip(&value));
+        MUST(found && json_skip(&value));
     }
     berth_error err;
     if (!sound) {
