@@ -263,13 +263,19 @@ static uint32_t kernel_pieces(const struct bench *b, uint32_t pieces)
     return bytes_per_s > 0 && most < pieces ? (uint32_t)most : pieces;
 }
 
+/* About four items of work for each thread. */
+static uint32_t grain_of(const struct bench *b, uint32_t pieces)
+{
+    return pieces / (b->threads * 4) + 1; /* NOLINT(clang-analyzer-core.DivideZero): choose() takes one at least */
+}
+
 static void measure_memory(struct bench *b)
 {
     uint32_t pieces = (uint32_t)(b->memory_bytes / MEMORY_PIECE);
     if (pieces == 0) {
         return;
     }
-    uint32_t grain = pieces / (b->threads * 4) + 1;
+    uint32_t grain = grain_of(b, pieces);
     pool_for(b->pool, pieces, grain, fill_piece, b);
     double rate = stream_rate(b, sum_piece, pieces, grain);
     uint64_t sum = 0;
@@ -279,7 +285,7 @@ static void measure_memory(struct bench *b)
     b->rates->plain_bytes_per_s = sum != 0 ? rate : 0;
     if (b->kernels != NULL && b->kernels->matmul[b->dtype] != NULL) {
         uint32_t some = kernel_pieces(b, pieces);
-        b->rates->kernel_bytes_per_s = stream_rate(b, product_piece, some, some / (b->threads * 4) + 1);
+        b->rates->kernel_bytes_per_s = stream_rate(b, product_piece, some, grain_of(b, some));
         rate = b->rates->kernel_bytes_per_s > rate ? b->rates->kernel_bytes_per_s : rate;
     }
     if (rate > 0 && sum != 0) {

@@ -48,6 +48,12 @@ for i in 0 1 2; do
     positive kernels.$i.decode_macs_per_s
     positive kernels.$i.stream_bytes_per_s
 done
+# And models of them: the rates that a run is held against are those of the type that most weights have.
+for kind in olmoe-mlx4 olmoe-fp8; do
+    go run "$golden/packed/$kind" --ids 1,2,3 -n 2 --ledger off --json
+    want_code 0
+    want_value ids.# 2
+done
 go bench kernels --type q4_k --memory 1MiB --ms 1
 want_code 0
 want_out 'Q4_K'
