@@ -3,10 +3,11 @@
 # predict.sh BERTH JSON_GET ROOT WORK [THREADS] [LAYERS]: predicted against measured decode speed.
 #
 # Six models x three budgets (everything in memory, half of the experts, the smallest that caches), each predicted by
-# `fit` twice: by the law alone, and calibrated by the run that followed. Measured is the steady state (`bench speed`:
-# forced tokens, after a pass that fills the cache). The trained model is measured by `run`, which starts with an empty
-# cache, and its predictions are those that `run` keeps. Random models route evenly: the worst case for a cache, and
-# not what the law's generic hit rate was taken from. WORK takes about LAYERS x 3 GB. A store of its own.
+# `fit` twice: by the law alone, and calibrated by the one run that followed. Measured is the steady state (`bench speed`:
+# forced tokens, after a pass that fills the cache). Random models route evenly, which the law cannot know: their first
+# prediction is given the hit rate. The trained model is measured by `run`, which starts with an empty cache, three
+# texts one after another, and its predictions are those that `run` keeps. WORK takes about LAYERS x 3 GB. A store of
+# its own.
 set -eu
 export LC_ALL=C
 berth=$1 json_get=$2 root=$3 work=$4 layers=${6:-2}
@@ -17,7 +18,6 @@ export HOME
 mkdir -p "$HOME"
 prompt=64
 answer=${ANSWER:-48}
-ctx=$((prompt + answer))
 
 make() { # NAME SHAPE LAYERS TYPE
     [ -e "$work/$1.gguf" ] || "$berth" random "$work/$1.gguf" --shape "$2" --layers "$3" --type "$4" --spread -q
@@ -32,8 +32,8 @@ make mixtral-q4_k mixtral-8x7b "$layers" q4_k_m
 get() { # FILE PATH
     "$json_get" "$work/$1.json" "$2"
 }
-fit() { # MODEL BUDGET [NAME]
-    "$berth" fit "$work/$1.gguf" --ctx "$ctx" --budget "$2" $threads --json >"$work/${3:-fit}.json"
+fit() { # MODEL BUDGET [HITS]
+    "$berth" fit "$work/$1.gguf" --ctx "$ctx" --budget "$2" $threads ${3:+--hits $3} --json >"$work/fit.json"
 }
 row() { # MODEL BUDGET NAME WHICH PREDICTED LOW HIGH MEASURED HITS-PREDICTED HITS
     awk -v m="$1" -v b="$2" -v k="$3" -v w="$4" -v p="$5" -v lo="$6" -v hi="$7" -v s="$8" -v h="$9" -v r="${10}" 'BEGIN {
@@ -49,7 +49,10 @@ measure_random() { # MODEL BUDGET NAME
     cp "$work/machine/"* "$BERTH_HOME/"
     for which in first second; do
         fit "$1" "$2"
-        "$berth" bench speed "$work/$1.gguf" --prompt-tokens "$prompt" -n "$answer" --budget "$2" $threads \
+        # Before any run nothing says that these models route evenly, save how they were made: hits = share held.
+        share=$(awk -v s="$(get fit plan.slots)" -v e="$(get fit plan.experts)" 'BEGIN { printf "%.2f", 100 * s / e }')
+        [ "$which" = second ] || fit "$1" "$2" "$share"
+        "$berth" bench speed "$work/$1.gguf" --ctx "$ctx" --prompt-tokens "$prompt" -n "$answer" --budget "$2" $threads \
             --json >"$work/speed-$1-$3-$which.json"
         cp "$work/fit.json" "$work/fit-$1-$3-$which.json"
         row "$1" "$2" "$3" "$which" "$(get fit speed.decode.1.tokens_per_s)" "$(get fit speed.decode.1.low)" \
@@ -68,8 +71,8 @@ measure_pocket() { # BUDGET NAME
         second) text='The old man went to the' ;;
         third) text='There was a big tree and' ;;
         esac
-        "$berth" run "$work/pocket.gguf" -p "$text" -n 300 --ctx 512 --budget "$1" $threads --ledger off -q \
-            >/dev/null
+        "$berth" run "$work/pocket.gguf" -p "$text" -n 300 --ctx "$ctx" --budget "$1" $threads --ledger off \
+            >/dev/null 2>&1
         "$berth" runs --json >"$work/runs.json"
         cp "$work/runs.json" "$work/runs-pocket-$2-$which.json"
         row pocket "$1" "$2" "$which" "$(get runs runs.0.tokens_per_s.predicted)" "$(get runs runs.0.tokens_per_s_low)" \
@@ -84,9 +87,10 @@ mkdir "$work/machine"
 BERTH_HOME=$work/machine "$berth" bench machine "$work/qwen3-q8_0.gguf" --again
 printf '\n%-13s %-8s %8s %-6s %9s %-10s %9s %8s\n' model budget MiB '' predicted '(range)' measured off
 for model in olmoe-q8_0 olmoe-bf16 qwen3-q4_k qwen3-q8_0 mixtral-q4_k pocket; do
-    fit "$model" 512GiB all
-    floor=$(get all plan.floor_bytes)
-    full=$(get all plan.full_bytes)
+    [ "$model" = pocket ] && ctx=512 || ctx=$((prompt + answer))
+    fit "$model" 512GiB
+    floor=$(get fit plan.floor_bytes)
+    full=$(($(get fit plan.full_bytes) + 1048576)) # bench speed and run have buffers of their own
     for name in full half floor; do
         case $name in
         full) budget=$full ;;

@@ -261,6 +261,7 @@ static void fill_report(struct bench_speed *b)
     report->decode_tok_s = spread_of(b, offsetof(struct pass, answer)).median;
     report->prefill_tok_s = b->passes[0].prompt;
     report->ctx_mean = b->options.prompt + b->options.answer / 2.0;
+    report->stats = (berth_stats)BERTH_STATS_INIT;
     berth_model_get_stats(b->engine.model, &report->stats);
     host_read_peak(&report->peak);
 }

@@ -22,7 +22,7 @@ struct fit_options {
     struct mlx_options mlx;
     struct llama_options llama;
     struct admission_options admission;
-    const char *disk;
+    const char *disk, *hits;
     bool json, quiet;
 };
 
@@ -40,6 +40,11 @@ static const struct arg_option output_rows[] = {
      .type = ARG_FLAG,
      .offset = AT(quiet),
      .help = "print nothing: the exit status says it"},
+    {.name = "hits",
+     .type = ARG_TEXT,
+     .offset = AT(hits),
+     .value = "PERCENT",
+     .help = "experts found in memory, of those selected (default:\nof runs, the ledger, or of models like it)"},
 };
 enum { OUTPUT_OPTIONS = sizeof output_rows / sizeof output_rows[0] };
 
@@ -385,9 +390,13 @@ static const char *stray_option(const struct fit_options *options, const char **
         *place = "--engine mlx or llama.cpp";
         return both;
     }
-    if (options->disk != NULL && other) {
+    if ((options->disk != NULL || options->hits != NULL) && other) {
         *place = "--engine berth";
-        return "--disk";
+        return options->disk != NULL ? "--disk" : "--hits";
+    }
+    if (options->hits != NULL && mlx->matrix) {
+        *place = "one machine; with --matrix each holds another share";
+        return "--hits";
     }
     if (not_llama != NULL && mlx->engine == FIT_ENGINE_LLAMA) {
         *place = "--engine berth or mlx";
@@ -432,6 +441,7 @@ static int run_own(struct fit *fit, struct fit_options *options)
 {
     options->mlx.json = options->json;
     int code = fit_target_read(&options->mlx, options->disk, &fit->target, &options->model.budget_bytes);
+    code = code == EXIT_OK ? fit_hits_read(options->hits, &fit->target) : code;
     if (code == EXIT_OK && options->mlx.matrix) {
         options->model.budget_bytes = (uint64_t)1 << 50;
         code = plan_with(fit, &options->model, &fit->plan);

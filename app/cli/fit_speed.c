@@ -65,6 +65,17 @@ int fit_target_read(const struct mlx_options *options, const char *disk, struct 
     return code;
 }
 
+int fit_hits_read(const char *text, struct fit_target *out)
+{
+    double percent = 0;
+    if (text != NULL && (!real_parse(text, &percent) || !(percent >= 0 && percent <= 100))) {
+        return report_usage("fit", "--hits is '%s', but a percentage from 0 to 100 is wanted", text);
+    }
+    out->has_hit = text != NULL;
+    out->hit = percent / 100;
+    return EXIT_OK;
+}
+
 /* ---- predictions ------------------------------------------------------------------------------------ */
 
 /* Another machine: the law of its class at the bandwidth of the table. */
@@ -81,8 +92,10 @@ static void predict_other(const struct fit_target *target, const berth_speed_wor
     out->memory_basis = target->memory_rate > 0 ? "given" : table_rate > 0 ? "table" : "unknown";
     out->read_basis = target->read_rate > 0 ? "given" : "unknown";
     double share = plan->experts_count > 0 ? (double)plan->slots_count / (double)plan->experts_count : 1;
-    out->hit = plan->resident ? (berth_speed_hit){1, 1, 1} : berth_speed_hit_of(share, 0);
-    out->hit_basis = plan->resident ? "resident" : "generic";
+    out->hit = plan->resident    ? (berth_speed_hit){1, 1, 1}
+               : target->has_hit ? (berth_speed_hit){target->hit, target->hit, target->hit}
+                                 : berth_speed_hit_of(share, 0);
+    out->hit_basis = plan->resident ? "resident" : target->has_hit ? "given" : "generic";
     berth_speed_decode(work, &out->machine, ctx, plan->resident ? NULL : &out->hit, &out->decode, NULL);
     if (out->decode.tokens_per_s > 0) {
         snprintf(out->basis, sizeof out->basis, "the law, memory %s, hits %s", out->memory_basis, out->hit_basis);
@@ -118,6 +131,8 @@ static void fill_request(const struct fit_target *target, const struct model_opt
         .resident = plan->resident,
         .memory_rate = target->memory_rate,
         .read_rate = target->read_rate,
+        .has_hit = target->has_hit,
+        .hit = target->hit,
         .known_hit = plan->resident ? 0 : speed_ledger_hit(options, plan->slots_count),
     };
 }

@@ -24,10 +24,15 @@ struct fit_target {
     struct mlx_machine machine;
     char kind[32];
     double memory_rate, read_rate; /* given, bytes/s; 0: not */
+    bool has_hit;                  /* given */
+    double hit;
 };
 /* Reads --machine, --ram, --bandwidth, --disk; sets a budget when another machine gives one. The exit code. */
 int fit_target_read(const struct mlx_options *options, const char *disk, struct fit_target *out,
                     uint64_t *budget_bytes);
+
+/* --hits; text NULL: not given. The exit code. */
+int fit_hits_read(const char *text, struct fit_target *out);
 
 /* After everything was planned: opens the store. */
 void fit_speed_predict(const struct fit_target *target, const struct model_options *options, const tool_summary *model,

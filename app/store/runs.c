@@ -256,17 +256,19 @@ static double first_of(const double *rates, size_t count)
 }
 #define FIRST_OF(...) first_of((const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
-/* Fewer threads than were measured: multiply-adds shrink with them, memory once it is no longer full. */
+/* Fewer threads than were measured: multiply-adds shrink with them, memory along the power of threads that goes through
+ * the rates of one thread and of all. */
 static void scale_to_threads(int64_t threads, const struct machine_row *machine, struct kernel_row *kernel)
 {
     if (threads <= 0 || kernel->threads <= threads) {
         return;
     }
     double share = (double)threads / (double)kernel->threads;
-    bool known = machine->memory_one > 0 && machine->memory_all > 0;
+    bool known = machine->memory_one > 0 && machine->memory_all > machine->memory_one && machine->cpus > 1;
+    double power = known ? log(machine->memory_all / machine->memory_one) / log((double)machine->cpus) : 1;
     kernel->decode_macs *= share;
     kernel->prefill_macs *= share;
-    kernel->stream *= known ? fmin((double)threads * machine->memory_one / machine->memory_all, 1) : share;
+    kernel->stream *= pow(share, fmin(power, 1));
 }
 
 /* Given, kept by bench machine, the median of earlier runs, measured just now: the last is the shortest measurement. Of
@@ -331,7 +333,10 @@ static void find_hit(struct calibration *c, struct speed_answer *out)
     if (r->resident || share >= 1) {
         return;
     }
-    if (c->skew > 0) {
+    if (r->has_hit) {
+        out->hit = (berth_speed_hit){r->hit, r->hit, r->hit};
+        out->hit_basis = "given";
+    } else if (c->skew > 0) {
         out->hit = berth_speed_hit_of(share, c->skew);
         out->hit_basis = "runs";
     } else if (r->known_hit > 0) {

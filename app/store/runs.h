@@ -47,9 +47,11 @@ struct speed_request {
     int64_t slots, experts;
     bool resident;
     double memory_rate, read_rate; /* given by the user; 0: not */
-    const tool_rates *rates;       /* measured just now; NULL: not */
-    double known_hit;              /* of the ledger's history at these slots; 0: none */
-    double run_tokens;             /* decoded from an empty cache after prompt_tokens; 0: for ever */
+    bool has_hit;                  /* given by the user */
+    double hit;
+    const tool_rates *rates; /* measured just now; NULL: not */
+    double known_hit;        /* of the ledger's history at these slots; 0: none */
+    double run_tokens;       /* decoded from an empty cache after prompt_tokens; 0: for ever */
 };
 
 struct speed_answer {
@@ -57,7 +59,7 @@ struct speed_answer {
     berth_speed_hit hit; /* 1 when everything is in memory */
     berth_speed_machine machine;
     const char *memory_basis, *read_basis;     /* "given", "measured", "unknown" */
-    const char *hit_basis;                     /* "resident", "ledger", "runs", "generic" */
+    const char *hit_basis;                     /* "resident", "given", "runs", "ledger", "generic" */
     uint32_t model_runs, machine_runs;         /* that calibrated it */
     double work_bytes, work_macs, law_prefill; /* for the next calibration */
     char basis[96]; /* one phrase: "calibrated by 3 runs of this model here; memory and disk measured" */
