@@ -31,16 +31,19 @@ done <"$work/list" | sort -u >"$work/help"
 checks=$((checks + 1))
 [ "$(wc -l <"$work/help")" -gt 150 ] || fail 'help lists almost nothing'
 
-# The parser knows them: with an option it knows the complaint is another one.
+# The parser knows them: it stumbles over what follows, or over a value that is none. Nothing is run.
 while read -r verb option; do
     # shellcheck disable=SC2046
-    go $(echo "$verb" | tr . ' ') "$option"
+    go $(echo "$verb" | tr . ' ') "$option" --no-such-option --no-such-option
     checks=$((checks + 1))
-    ! grep -q 'unknown option' "$work/err" || fail 'listed, and unknown'
-    go $(echo "$verb" | tr . ' ') "$option-x"
-    checks=$((checks + 1))
-    grep -q 'unknown option' "$work/err" || fail 'an unknown option is taken'
+    [ "$code" -eq 2 ] && ! grep -qF -e "unknown option '$option'" "$work/err" || fail 'listed, and unknown'
 done <"$work/help"
+while read -r verb part; do
+    # shellcheck disable=SC2086
+    go $verb $part --no-such-option
+    want_code 2
+    want_err "unknown option '--no-such-option'"
+done <"$work/list"
 
 # What the documents name, as "VERB --option": the sections of cli.md, the lists of the page. "*": every verb that opens a
 # model.
@@ -83,41 +86,64 @@ opens() { # VERB: it has the options of every verb that opens a model
     grep -qx "$1 --budget" "$work/help" && grep -qx "$1 --ctx" "$work/help"
 }
 
-# Named for their verb. --json is said once for all verbs that report.
-while read -r verb option; do
-    group=${verb%%.*}
-    said="$verb $option"
-    checks=$((checks + 2))
-    grep -qx -e "$verb $option" -e "$group $option" "$work/doc" ||
-        { opens "$verb" && grep -qx -e "\* $option" "$work/doc"; } || fail 'docs/cli.md does not name it for this verb'
-    grep -qE -e "(^| )($verb|$group)( [^:]*)?: $option\$" "$work/man" || [ "$option" = --json ] ||
-        { opens "$verb" && grep -qx -e "\*: $option" "$work/man"; } || fail 'berth.1 does not name it for this verb'
-done <"$work/help"
+# For each verb what its own places name, those of its group, and those of every verb that opens a model.
+while read -r verb part; do
+    name=$verb${part:+.$part}
+    all=$(opens "$name" && echo '\*' || echo "$name")
+    grep -E "^($name|$verb|$all) " "$work/doc" | sed "s/^[^ ]* /$name /" >>"$work/doc_for"
+    grep -E "^([^:]* )?($name|$verb|$all)( [^:]*)?: " "$work/man" | sed "s/^[^:]*: /$name /" >>"$work/man_for"
+    echo "$name --json" >>"$work/man_for" # said once for all verbs that report
+done <"$work/list"
 
-# Known to the verb that they are named for.
-known() { # OPTION VERBS...
-    option=$1
-    shift
-    for verb in "$@"; do
-        case $verb in
-        '*') grep -qE -e "^[^ ]* $option\$" "$work/help" && return 0 ;;
-        *) grep -qE -e "^$verb(\.[a-z]*)? $option\$" "$work/help" && return 0 ;;
-        esac
-    done
-    return 1
+# none WHAT FILE: each line of FILE is a failure.
+none() {
+    checks=$((checks + 1))
+    while read -r said; do
+        fail "$1"
+    done <"$2"
 }
-while read -r verb option; do
-    said="docs/cli.md: $verb $option"
-    checks=$((checks + 1))
-    [ "$verb $option" = 'usage.plan --pin' ] || # what its output is for
-        known "$option" "$verb" || known "$option" "${verb%%.*}" || fail 'the verb does not know it'
-done <"$work/doc"
-set -f
-while read -r line; do
-    said="berth.1: $line"
-    checks=$((checks + 1))
-    # shellcheck disable=SC2086
-    known "${line##*: }" ${line%%:*} || fail 'no verb of this list knows it'
-done <"$work/man"
-set +f
+grep -vxF -f "$work/doc_for" "$work/help" >"$work/missing"
+none 'docs/cli.md does not name it for this verb' "$work/missing"
+grep -vxF -f "$work/man_for" "$work/help" >"$work/missing"
+none 'berth.1 does not name it for this verb' "$work/missing"
+checks=$((checks + $(wc -l <"$work/help")))
+
+# Known to the verb that they are named for, or to one part of the group, or to one verb of the list.
+awk '
+    NR == FNR {
+        group = $1
+        sub(/\..*/, "", group)
+        known[$1 " " $2] = known[group " " $2] = known["* " $2] = 1
+        next
+    }
+    {
+        verb = $1
+        sub(/\..*/, "", verb)
+        found = known[$1 " " $NF] || known[verb " " $NF] || $0 == "usage.plan --pin" # what its output is for
+        for (i = 1; i < NF; i++) {
+            name = $i
+            sub(/:$/, "", name)
+            found = found || known[name " " $NF]
+        }
+        if (!found) print
+    }' "$work/help" "$work/doc" >"$work/unknown"
+none 'docs/cli.md: the verb does not know it' "$work/unknown"
+awk '
+    NR == FNR {
+        group = $1
+        sub(/\..*/, "", group)
+        known[$1 " " $2] = known[group " " $2] = known["* " $2] = 1
+        next
+    }
+    {
+        found = 0
+        for (i = 1; i < NF; i++) {
+            name = $i
+            sub(/:$/, "", name)
+            found = found || known[name " " $NF]
+        }
+        if (!found) print
+    }' "$work/help" "$work/man" >"$work/unknown"
+none 'berth.1: no verb of this list knows it' "$work/unknown"
+checks=$((checks + $(wc -l <"$work/doc") + $(wc -l <"$work/man")))
 finish

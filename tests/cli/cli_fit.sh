@@ -165,4 +165,113 @@ before=$(value plan.plan_bytes)
 go models
 go fit "$model" --json --budget 1GiB
 want_value plan.plan_bytes "$before"
+
+# Machines by whole names and parts, with and without memory, gaps and case aside; sizes are said once.
+machine() { # ASKED GOT
+    go fit "$model" --machine "$1" --json
+    want_code 0
+    want_value speed.machine "$2"
+}
+machine 'A100 40GB' 'A100 40GB'
+machine 'a100 80 GB' 'A100 80GB SXM'
+machine 'rtx4090' 'GeForce RTX 4090 24GB'
+machine 'RTX-3080 10GB' 'GeForce RTX 3080 10GB'
+machine 'laptop 24GB' 'GeForce RTX 5090 Laptop 24GB'
+go fit "$model" --machine 'rtx 4090' --ram 48GiB --json
+want_value speed.machine 'GeForce RTX 4090 with 48.00 GiB'
+want_value plan.budget_bytes $((48 * 1073741824 - 749 * 1048576))
+go fit "$model" --machine rtx
+want_code 2
+want_err 'GeForce RTX 5090'
+want_err 'more'
+go fit "$model" --machine 'M4 Pr0 24GB'
+want_code 2
+want_err "did you mean 'Apple M4 Pro'?"
+go fit "$model" --machine 'M4 Pro 0GB'
+want_code 2
+go fit "$model" --ram 1 --json
+want_code 3
+want_value plan.budget_bytes 1
+go fit "$model" --matrix --filter 'no such'
+want_code 2
+go fit "$model" --bandwidth 1e308
+want_code 2
+for wide in '--matrix' '--matrix --disk 3 --engine mlx --filter all'; do
+    # shellcheck disable=SC2086
+    go fit "$model" $wide
+    checks=$((checks + 1))
+    [ "$(awk 'length($0) > 80' "$work/out" | wc -l)" -eq 0 ] || fail 'lines of more than 80 columns'
+done
+
+# A request: the ceiling is the largest context that fits.
+go fit "$model" --budget 1GiB --json
+most=$(value plan.ctx_max)
+request() { # PROMPT TOKENS RULE CODE ADMITTED GRANTED
+    go fit "$model" --budget 1GiB --prompt "$1" --max-tokens "$2" --admission "$3" --json
+    want_code "$4"
+    want_value admission.admitted "$5"
+    want_value admission.max_tokens "$6"
+    go fit "$model" --budget 1GiB --prompt "$1" --max-tokens "$2" --admission "$3" --quiet
+    want_code "$4"
+    want_no_out
+    want_no_err
+}
+for rule in cap reject advise; do
+    request 1 $((most - 1)) $rule 0 true $((most - 1))
+    request 0 0 $rule 0 true 0
+done
+request 1 "$most" cap 0 true $((most - 1))
+request 1 "$most" reject 3 false 0
+request 1 "$most" advise 0 true "$most"
+request "$most" 1 cap 3 false 0
+go fit "$model" --budget 1 --prompt 0 --max-tokens 0 --admission advise --json
+want_code 3
+want_value admission.admitted false
+for wrong in '--max-tokens 5' '--admission cap' '--prompt 5 --matrix' '--prompt -1' '--prompt 5 --admission maybe'; do
+    # shellcheck disable=SC2086
+    go fit "$model" --budget 1GiB $wrong
+    want_code 2
+done
+
+# All advice is taken to the letter: it does what it says. The largest context is the largest.
+advice() { # OPTIONS
+    # shellcheck disable=SC2086
+    go fit "$model" --json $1
+    want_code 3
+    cp "$work/out" "$work/advised"
+    count=$(value advice.#)
+    budget=$(value plan.hard_floor_bytes)
+    most=$(value plan.ctx_max)
+    # shellcheck disable=SC2086
+    go fit "$model" $1 --budget "$budget" --quiet
+    want_code 0
+    # shellcheck disable=SC2086
+    go fit "$model" $1 --budget $((budget - 1)) --quiet
+    want_code 3
+    if [ "$most" -gt 0 ]; then
+        # shellcheck disable=SC2086
+        go fit "$model" $1 --ctx "$most" --quiet
+        want_code 0
+        # shellcheck disable=SC2086
+        [ "$most" -eq 512 ] || go fit "$model" $1 --ctx $((most + 1)) --quiet
+        want_code $((most == 512 ? 0 : 3))
+    fi
+    i=0
+    while [ "$i" -lt "$count" ]; do
+        option=$("$json_get" "$work/advised" "advice.$i.option")
+        # shellcheck disable=SC2086
+        go fit "$model" --json $1 $option
+        want_value plan.hard_floor_bytes "$("$json_get" "$work/advised" "advice.$i.hard_floor_bytes")"
+        want_value plan.fits "$("$json_get" "$work/advised" "advice.$i.fits")"
+        i=$((i + 1))
+    done
+}
+for options in '--ctx 512 --kv f32 --chunk 64' '--ctx 512 --kv f32' '--ctx 300 --threads 7 --policy lru'; do
+    # shellcheck disable=SC2086
+    go fit "$model" --json --budget 1 $options
+    floor=$(value plan.hard_floor_bytes)
+    for less in 1 20000 120000 2000000; do
+        advice "$options --budget $((floor - less))"
+    done
+done
 finish

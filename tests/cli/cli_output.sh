@@ -47,4 +47,31 @@ code=$?
 want_code 1
 checks=$((checks + 1))
 cmp -s "$model/config.json" "$work/config.before" || fail 'a model file was written to'
+
+# One signal ends the wait for the other end of a pipe, whether it never came or has fallen silent.
+waits() { # WRITER ARGS...: WRITER is what the other end does
+    rm -f "$work/pipe"
+    mkfifo "$work/pipe"
+    writer=$1
+    shift
+    sh -c "$writer" >"$work/err" 2>&1 &
+    other=$!
+    said="berth $*"
+    "$berth" "$@" </dev/null >"$work/out" 2>"$work/err" &
+    reader=$!
+    sleep 1
+    kill -TERM "$reader"
+    begin=$(date +%s)
+    wait "$reader"
+    code=$?
+    want_code 143
+    checks=$((checks + 1))
+    [ $(($(date +%s) - begin)) -lt 10 ] || fail 'goes on after a signal'
+    kill "$other" 2>/dev/null
+    wait "$other" 2>/dev/null
+}
+waits "exec sleep 20" run "$golden/qwen3-moe" --ids 1,2 -n 2 --pin "$work/pipe"
+waits "exec >'$work/pipe'; printf 0:1,; exec sleep 20" run "$golden/qwen3-moe" --ids 1,2 -n 2 --pin "$work/pipe"
+waits "exec >'$work/pipe'; printf 1,2,; exec sleep 20" logits "$golden/qwen3-moe" --ids-file "$work/pipe" --hash
+waits "exec sleep 20" logits "$golden/qwen3-moe" --ids 1,2,3 -o "$work/pipe"
 finish
