@@ -354,6 +354,12 @@ struct explaining {
     void *user;
 };
 
+/* Of so many positions of `elems` stored elements, in all layers of the row. */
+static double side_bytes(const struct explaining *e, uint64_t positions, uint32_t elems)
+{
+    return (double)e->count * (double)positions * elems * e->num / e->den;
+}
+
 static void say_cache(const struct explaining *e)
 {
     const struct shape_layer *layer = e->layer;
@@ -382,7 +388,7 @@ static void say_cache(const struct explaining *e)
                  "      and compressed: %" PRIu64 " / %" PRIu32 " x %" PRIu32 " elements x %" PRIu32 "/%" PRIu32
                  " B = %.0f B",
                  e->ctx, layer->comp_ratio, layer->comp_elems, e->num, e->den,
-                 (double)e->count * (double)(e->ctx / layer->comp_ratio) * layer->comp_elems * e->num / e->den);
+                 side_bytes(e, e->ctx / layer->comp_ratio, layer->comp_elems));
         e->fn(e->user, line);
     }
     if (layer->index_ratio > 0) {
@@ -390,7 +396,7 @@ static void say_cache(const struct explaining *e)
                  "      and indexer keys: %" PRIu64 " / %" PRIu32 " x %" PRIu32 " elements x %" PRIu32 "/%" PRIu32
                  " B = %.0f B",
                  e->ctx, layer->index_ratio, layer->index_elems, e->num, e->den,
-                 (double)e->count * (double)(e->ctx / layer->index_ratio) * layer->index_elems * e->num / e->den);
+                 side_bytes(e, e->ctx / layer->index_ratio, layer->index_elems));
         e->fn(e->user, line);
     }
 }
