@@ -6,9 +6,12 @@
  *   ivec_codes(low, high, bits, v)  vector v of 16 codes of `bits` bits, 1 to 6: code j is in bits [j b, (j + 1) b) of
  *                                   the 128 of `low` and `high`. What lies above a code stays above it.
  *   vec_from_int                    integers below 2^24
+ *   vec_pick(x, codes)              x[code mod VEC]
  *   vec_levels(levels, codes)       levels[code mod 8]
- *   vec_flip(x, minus)              -x where the lowest bit of minus is set
- *   vec_from_e4m3                   VEC stored FP8 numbers */
+ *   vec_signed_levels(levels, codes)  the same, minus where bit 3 is set
+ *   vec_flip(x, minus, v)           -x where the bit is set: vector v of 16 of them
+ *   vec_from_e4m3(p, out)           16 stored FP8 numbers, E4M3_UNIT times too small
+ *   f16_number                      of a binary16 number */
 #ifndef COMPUTE_CODES_H
 #define COMPUTE_CODES_H
 
@@ -27,12 +30,14 @@ struct code_places {
             X(bits, 9), X(bits, 10), X(bits, 11), X(bits, 12), X(bits, 13), X(bits, 14), X(bits, 15)                \
     }
 #define CODE_PLACES(bits) [bits] = {SIXTEEN(CODE_BYTES, bits), SIXTEEN(CODE_SHIFT, bits)}
-static const struct code_places code_places[7] = {CODE_PLACES(3), CODE_PLACES(4), CODE_PLACES(5), CODE_PLACES(6)};
+static const struct code_places code_places[7] = {CODE_PLACES(3), CODE_PLACES(5), CODE_PLACES(6)};
 
 /* E4M3 numbers have the layout of binary16 with a bit of exponent and seven of fraction less: moved up by seven bits,
  * they are 2^8 too small, subnormal ones included. All ones is the only NaN: a step up reaches the exponent's top bit,
  * and with that bit, too, the exponent is all ones. */
-enum { E4M3_KEEP = 0xbfff, E4M3_STEP = 0x80, E4M3_TOP = 0x4000 };
+enum { E4M3_STEP = 0x80, E4M3_TOP = 0x4000 };
 #define E4M3_UNIT 256.0f
+
+static const uint32_t sixteen[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 #endif

@@ -59,33 +59,57 @@ INLINE void sided_values(run_fn *values, uint32_t step, const struct matmul *m, 
     }
 }
 
+INLINE float side_number(enum dtype type, const unsigned char *row, uint32_t at)
+{
+    if (type == DTYPE_F32) {
+        return load_f32(row + (size_t)at * 4);
+    }
+    uint16_t half = load_u16(row + (size_t)at * 2);
+    return type == DTYPE_BF16 ? f32_from_bf16(half) : f16_number(half);
+}
+
+INLINE ivec affine_codes(int bits, const unsigned char *p, int v)
+{
+    if (bits == 4 || bits == 8) {
+        return bits == 4 ? ivec_nibbles(p + v * VEC / 2) : ivec_bytes(p + v * VEC);
+    }
+    uint64_t low = bits < 4 ? load_u32(p) : load_u64(p);
+    low |= bits == 3 ? (uint64_t)load_u16(p + 4) << 32 : 0;
+    return ivec_codes(low, bits == 5 ? load_u16(p + 8) : bits == 6 ? load_u32(p + 8) : 0, bits, v);
+}
+
+/* scale x q + bias: of so few codes that a register holds the values of all, they are looked up. */
 INLINE void affine_run(int bits, const struct run *r, struct sink *s)
 {
     const enum dtype type = r->side->format.scale_type;
-    const vec scale = vec_set(packed_scale(type, r->scales, r->group));
-    const vec bias = vec_set(r->biases == NULL ? 0.0f : packed_scale(type, r->biases, r->group));
+    const bool few = 1 << bits <= VEC;
+    const vec scale = vec_set(side_number(type, r->scales, r->group));
+    const vec bias = vec_set(r->biases == NULL ? 0.0f : side_number(type, r->biases, r->group));
     const ivec mask = ivec_set((1u << bits) - 1);
+    const vec all = vec_add(vec_mul(scale, vec_from_int(ivec_and(ivec_load(sixteen), mask))), bias);
     const unsigned char *p = r->p;
     for (uint32_t at = r->at; at < r->end; at += 16, p += 2 * bits) {
-        uint64_t low = bits < 4 ? load_u32(p) : load_u64(p);
-        low |= bits == 3 ? (uint64_t)load_u16(p + 4) << 32 : 0;
-        uint64_t high = bits == 5 ? load_u16(p + 8) : bits == 6 ? load_u32(p + 8) : 0;
         UNROLLED(v, LANE_VECS)
         {
-            ivec q = bits == 8 ? ivec_bytes(p + v * VEC) : ivec_and(ivec_codes(low, high, bits, v), mask);
-            put(s, at, v, vec_add(vec_mul(scale, vec_from_int(q)), bias));
+            ivec q = affine_codes(bits, p, v);
+            put(s, at, v, few ? vec_pick(all, q) : vec_add(vec_mul(scale, vec_from_int(ivec_and(q, mask))), bias));
         }
     }
 }
 
+/* The scale takes in the numbers' unit where it stays finite. */
 INLINE void e4m3_run(const struct run *r, struct sink *s)
 {
-    const vec scale = vec_set(packed_scale(r->side->format.scale_type, r->scales, r->group));
+    const float number = side_number(r->side->format.scale_type, r->scales, r->group);
+    const bool small = number < 0x1p100f && number > -0x1p100f;
+    const vec scale = vec_set(small ? number * E4M3_UNIT : number);
     const unsigned char *p = r->p;
     for (uint32_t at = r->at; at < r->end; at += 16, p += 16) {
+        vec w[LANE_VECS];
+        vec_from_e4m3(p, w);
         UNROLLED(v, LANE_VECS)
         {
-            put(s, at, v, vec_mul(vec_from_e4m3(p + v * VEC), scale));
+            put(s, at, v, vec_mul(small ? w[v] : vec_mul(w[v], vec_set(E4M3_UNIT)), scale));
         }
     }
 }
@@ -96,11 +120,9 @@ INLINE void e2m1_run(const struct run *r, struct sink *s)
     const vec half = vec_set(packed_half(r->scales[r->group]));
     const unsigned char *p = r->p;
     for (uint32_t at = r->at; at < r->end; at += 16, p += 8) {
-        uint64_t low = load_u64(p);
         UNROLLED(v, LANE_VECS)
         {
-            ivec q = ivec_codes(low, 0, 4, v);
-            put(s, at, v, vec_mul(vec_flip(vec_levels(doubled, q), ivec_shift_right(q, 3)), half));
+            put(s, at, v, vec_mul(vec_signed_levels(doubled, ivec_nibbles(p + v * VEC / 2)), half));
         }
     }
 }
@@ -126,142 +148,174 @@ AFFINE_VALUES(8)
 SIDED_VALUES(f8_e4m3, e4m3_run, 16)
 SIDED_VALUES(mxfp4_rows, e2m1_run, 8)
 
-/* ---- blocks: scale x signs x levels[codes of 2 or 3 bits] ---- */
+/* ---- blocks ---- */
 
 INLINE float half_at(const unsigned char *p)
 {
-    return f32_from_f16(load_u16(p));
+    return f16_number(load_u16(p));
 }
 
-INLINE void put_levels(struct sink *s, uint32_t at, const float levels[8], int bits, uint64_t codes, uint32_t minus,
-                       float scale)
+/* d (2 n + 1): exact, as all products of blocks are, so that their order does not count. */
+INLINE vec odd_step(vec d, unsigned n)
+{
+    static const float odd[16] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    return vec_mul(d, vec_set(odd[n]));
+}
+
+/* Half h of the 32 values from `at` on: levels of 2 or 3 bits with signs. */
+INLINE void put_levels(struct sink *s, uint32_t at, int h, const float levels[8], int bits, uint64_t codes,
+                       uint32_t minus, vec scale)
 {
     UNROLLED(v, LANE_VECS)
     {
-        vec level = vec_flip(vec_levels(levels, ivec_codes(codes, 0, bits, v)), ivec_codes(minus, 0, 1, v));
-        put(s, at, v, vec_mul(vec_set(scale), level));
+        vec level = vec_flip(vec_levels(levels, ivec_codes(codes, 0, bits, v)), minus, v);
+        put(s, at + 16 * (uint32_t)h, v, vec_mul(scale, level));
     }
 }
 
-/* Sixteen values of IQ2: two grid entries. */
-INLINE void put_iq2(struct sink *s, uint32_t at, uint32_t first, uint32_t second, uint32_t minus, float scale)
+/* Two vectors of seven stored sign bits each. */
+INLINE uint32_t two_even_signs(uint32_t bits)
 {
-    static const float levels[8] = {8, 25, 43, 0, 8, 25, 43, 0};
-    put_levels(s, at, levels, 2, first | second << 16, minus, scale);
+    return even_signs[bits & 127] | (uint32_t)even_signs[bits >> 7 & 127] << 8;
 }
+
+INLINE uint32_t two_entries(const uint16_t *grid, int bits, uint32_t first, uint32_t second)
+{
+    return grid[first] | (uint32_t)grid[second] << bits;
+}
+
+static const float iq2_levels[8] = {8, 25, 43, 0, 8, 25, 43, 0};
 
 INLINE void iq2_xxs_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        const unsigned char *group = p + 2 + i / 2 * 8;
-        const unsigned char *index = group + i % 2 * 2;
-        uint32_t word = load_u32(group + 4);
-        uint32_t signs = word >> i % 2 * 14;
-        put_iq2(s, at + 16 * i, grid_iq2_xxs[index[0]], grid_iq2_xxs[index[1]],
-                even_signs(signs) | even_signs(signs >> 7) << 8, half_step(d, word >> 28, 0.25f));
+    const vec d = vec_set(half_at(p) * 0.125f);
+    for (uint32_t i = 0; i < 256; i += 32) {
+        uint32_t index = load_u32(p + 2 + i / 4);
+        uint32_t word = load_u32(p + 6 + i / 4);
+        vec scale = odd_step(d, word >> 28);
+        UNROLLED(h, 2)
+        {
+            uint32_t codes = two_entries(grid_iq2_xxs, 16, index >> 16 * h & 255, index >> (16 * h + 8) & 255);
+            put_levels(s, at + i, h, iq2_levels, 2, codes, two_even_signs(word >> 14 * h), scale);
+        }
     }
-}
-
-/* Scale number i, of the nibbles at p. */
-INLINE unsigned nibble(const unsigned char *p, uint32_t i)
-{
-    return (unsigned)p[i / 2] >> i % 2 * 4 & 15u;
 }
 
 INLINE void iq2_xs_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t words = load_u32(p + 2 + 4 * i);
-        put_iq2(s, at + 16 * i, grid_iq2_xs[words & 511], grid_iq2_xs[words >> 16 & 511],
-                even_signs(words >> 9) | even_signs(words >> 25) << 8, half_step(d, nibble(p + 66, i), 0.25f));
+    const vec d = vec_set(half_at(p) * 0.125f);
+    for (uint32_t i = 0; i < 256; i += 32) {
+        uint64_t words = load_u64(p + 2 + i / 4);
+        unsigned scales = p[66 + i / 32];
+        UNROLLED(h, 2)
+        {
+            uint32_t word = (uint32_t)(words >> 32 * h);
+            uint32_t codes = two_entries(grid_iq2_xs, 16, word & 511, word >> 16 & 511);
+            uint32_t minus = even_signs[word >> 9 & 127] | (uint32_t)even_signs[word >> 25] << 8;
+            put_levels(s, at + i, h, iq2_levels, 2, codes, minus, odd_step(d, scales >> 4 * h & 15));
+        }
     }
 }
 
 INLINE void iq2_s_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t high = nibble(p + 66, i);
-        uint32_t first = p[2 + 2 * i] | (high & 3) << 8;
-        uint32_t second = p[3 + 2 * i] | high >> 2 << 8;
-        put_iq2(s, at + 16 * i, grid_iq2_s[first], grid_iq2_s[second], load_u16(p + 34 + 2 * i),
-                half_step(d, nibble(p + 74, i), 0.25f));
+    const vec d = vec_set(half_at(p) * 0.125f);
+    for (uint32_t i = 0; i < 256; i += 32) {
+        const unsigned char *low = p + 2 + i / 8;
+        uint32_t high = (uint32_t)p[66 + i / 32] << 8;
+        unsigned scales = p[74 + i / 32];
+        UNROLLED(h, 2)
+        {
+            uint32_t codes = two_entries(grid_iq2_s, 16, low[2 * h] | (high >> 4 * h & 0x300),
+                                         low[2 * h + 1] | (high >> (4 * h + 2) & 0x300));
+            uint32_t minus = load_u16(p + 34 + i / 8 + 2 * h);
+            put_levels(s, at + i, h, iq2_levels, 2, codes, minus, odd_step(d, scales >> 4 * h & 15));
+        }
     }
-}
-
-/* Sixteen values of IQ3: four grid entries of 12 bits. */
-INLINE void put_iq3(struct sink *s, uint32_t at, const float levels[8], const uint16_t *grid, const uint32_t index[4],
-                    uint32_t minus, float scale)
-{
-    uint64_t codes = (uint64_t)(grid[index[2]] | (uint32_t)grid[index[3]] << 12) << 24;
-    put_levels(s, at, levels, 3, codes | grid[index[0]] | (uint32_t)grid[index[1]] << 12, minus, scale);
 }
 
 INLINE void iq3_xxs_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
     static const float levels[8] = {4, 12, 20, 28, 36, 44, 52, 62};
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        const unsigned char *low = p + 2 + 4 * i;
-        uint32_t word = load_u32(p + 66 + i / 2 * 4);
-        uint32_t signs = word >> i % 2 * 14;
-        put_iq3(s, at + 16 * i, levels, grid_iq3_xxs, (const uint32_t[4]){low[0], low[1], low[2], low[3]},
-                even_signs(signs) | even_signs(signs >> 7) << 8, half_step(d, word >> 28, 0.5f));
+    const vec d = vec_set(half_at(p) * 0.25f);
+    for (uint32_t i = 0; i < 256; i += 32) {
+        uint64_t index = load_u64(p + 2 + i / 4);
+        uint32_t word = load_u32(p + 66 + i / 8);
+        vec scale = odd_step(d, word >> 28);
+        UNROLLED(h, 2)
+        {
+            uint32_t four = (uint32_t)(index >> 32 * h);
+            uint64_t codes = two_entries(grid_iq3_xxs, 12, four & 255, four >> 8 & 255);
+            codes |= (uint64_t)two_entries(grid_iq3_xxs, 12, four >> 16 & 255, four >> 24) << 24;
+            put_levels(s, at + i, h, levels, 3, codes, two_even_signs(word >> 14 * h), scale);
+        }
     }
 }
 
 INLINE void iq3_s_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
     static const float levels[8] = {1, 3, 5, 7, 9, 11, 13, 15};
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        const unsigned char *low = p + 2 + 4 * i;
-        uint32_t high = nibble(p + 66, i);
-        const uint32_t index[4] = {low[0] | (high & 1) << 8, low[1] | (high & 2) << 7, low[2] | (high & 4) << 6,
-                                   low[3] | (high & 8) << 5};
-        put_iq3(s, at + 16 * i, levels, grid_iq3_s, index, load_u16(p + 74 + 2 * i),
-                d * (float)(1 + 2 * nibble(p + 106, i / 2)));
+    const vec d = vec_set(half_at(p));
+    for (uint32_t i = 0; i < 256; i += 32) {
+        uint32_t high = (uint32_t)p[66 + i / 32] << 8;
+        vec scale = odd_step(d, (unsigned)p[106 + i / 64] >> i / 32 % 2 * 4 & 15u);
+        UNROLLED(h, 2)
+        {
+            const unsigned char *low = p + 2 + i / 4 + 4 * h;
+            uint32_t top = high >> 4 * h;
+            uint64_t codes = two_entries(grid_iq3_s, 12, low[0] | (top & 256), low[1] | (top >> 1 & 256));
+            codes |= (uint64_t)two_entries(grid_iq3_s, 12, low[2] | (top >> 2 & 256), low[3] | (top >> 3 & 256)) << 24;
+            put_levels(s, at + i, h, levels, 3, codes, load_u16(p + 74 + i / 8 + 2 * h), scale);
+        }
     }
 }
 
 /* -1, 0, 1 and, of 2-bit numbers, 2. */
 static const float less_one[8] = {-1, 0, 1, 2, -1, 0, 1, 2};
 
-/* Sixteen values of IQ1: two grid entries, each value an eighth more, or less where the side bit is set. */
-INLINE void put_iq1(struct sink *s, uint32_t at, uint32_t first, uint32_t second, uint32_t side, float scale)
+/* Half h of 32 values of IQ1: each an eighth more than its level, or less where its side bit is set. */
+INLINE void put_iq1(struct sink *s, uint32_t at, int h, uint32_t first, uint32_t second, uint32_t side, vec scale)
 {
+    uint32_t codes = two_entries(grid_iq1, 16, first, second);
     UNROLLED(v, LANE_VECS)
     {
-        vec level = vec_levels(less_one, ivec_codes(grid_iq1[first] | (uint32_t)grid_iq1[second] << 16, 0, 2, v));
-        level = vec_add(level, vec_flip(vec_set(0.125f), ivec_codes(side, 0, 1, v)));
-        put(s, at, v, vec_mul(vec_set(scale), level));
+        vec level = vec_levels(less_one, ivec_codes(codes, 0, 2, v));
+        level = vec_add(level, vec_flip(vec_set(0.125f), side, v));
+        put(s, at + 16 * (uint32_t)h, v, vec_mul(scale, level));
     }
 }
 
 INLINE void iq1_s_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
-    float d = half_at(p);
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t word = load_u16(p + 34 + i / 2 * 2);
-        uint32_t high = word >> i % 2 * 6;
-        put_iq1(s, at + 16 * i, p[2 + 2 * i] | (high & 7) << 8, p[3 + 2 * i] | (high >> 3 & 7) << 8,
-                word >> 15 ? 0xffff : 0, d * (float)(1 + 2 * (word >> 12 & 7)));
+    const vec d = vec_set(half_at(p));
+    for (uint32_t i = 0; i < 256; i += 32) {
+        const unsigned char *low = p + 2 + i / 8;
+        uint32_t word = load_u16(p + 34 + i / 16);
+        vec scale = odd_step(d, word >> 12 & 7);
+        UNROLLED(h, 2)
+        {
+            put_iq1(s, at + i, h, low[2 * h] | (word << 8 >> 6 * h & 0x700),
+                    low[2 * h + 1] | (word << 5 >> 6 * h & 0x700), 0u - (word >> 15), scale);
+        }
     }
 }
 
 INLINE void iq1_m_block(const unsigned char *p, uint32_t at, struct sink *s)
 {
     uint64_t scales = load_u64(p + 48); /* d in the top nibbles of the four words */
-    uint32_t bits = (uint32_t)(scales >> 12 & 15) | (uint32_t)(scales >> 24 & 0xf0) | (uint32_t)(scales >> 36 & 0xf00) |
-                    (uint32_t)(scales >> 48 & 0xf000);
-    float d = f32_from_f16((uint16_t)bits);
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t high = p[32 + i];
-        uint32_t side = (high & 8 ? 0xffu : 0) | (high & 128 ? 0xff00u : 0);
-        put_iq1(s, at + 16 * i, p[2 * i] | (high & 7) << 8, p[2 * i + 1] | (high >> 4 & 7) << 8, side,
-                d * (float)(1 + 2 * (unsigned)(scales >> (i / 4 * 16 + i % 4 * 3) & 7)));
+    uint64_t bits = (scales >> 12 & 15) | (scales >> 24 & 0xf0) | (scales >> 36 & 0xf00) | (scales >> 48 & 0xf000);
+    const vec d = vec_set(f16_number((uint16_t)bits));
+    for (uint32_t i = 0; i < 256; i += 32) {
+        const unsigned char *low = p + i / 8;
+        uint32_t two = load_u16(p + 32 + i / 16);
+        uint32_t word = (uint32_t)(scales >> (i / 64 * 16 + i / 32 % 2 * 6));
+        UNROLLED(h, 2)
+        {
+            uint32_t high = two >> 8 * h;
+            uint32_t side = (high >> 3 & 1) * 0xff | (high >> 7 & 1) * 0xff00;
+            put_iq1(s, at + i, h, low[2 * h] | (high << 8 & 0x700), low[2 * h + 1] | (high << 4 & 0x700), side,
+                    odd_step(d, word >> 3 * h & 7));
+        }
     }
 }
 
@@ -316,7 +370,7 @@ INLINE void q1_0_block(const unsigned char *p, uint32_t at, struct sink *s)
     for (uint32_t i = 0; i < 8; i++) {
         UNROLLED(v, LANE_VECS)
         {
-            put(s, at + 16 * i, v, vec_flip(d, ivec_codes(~(uint32_t)load_u16(p + 2 + 2 * i), 0, 1, v)));
+            put(s, at + 16 * i, v, vec_flip(d, ~(uint32_t)load_u16(p + 2 + 2 * i), v));
         }
     }
 }
@@ -356,6 +410,23 @@ BLOCK_VALUES(q2_0, 64, 18)
 
 /* ---- products ---- */
 
+typedef void values_fn(const struct matmul *m, uint32_t row, uint32_t first, uint32_t n, struct sink *s);
+
+/* One token: row by row, one stream of weights. */
+INLINE void one_token(values_fn *values, const struct matmul *m, uint32_t row_begin, uint32_t row_end)
+{
+    for (uint32_t row = row_begin; row < row_end; row++) {
+        struct sink s = {.multiply = true, .x = m->x};
+        UNROLLED(v, LANE_VECS)
+        {
+            s.lane[v] = vec_set(0.0f);
+        }
+        values(m, row, 0, m->k, &s);
+        float y = tree_sum(s.lane);
+        m->y[row] = m->bias != NULL ? y + m->bias[row] : y;
+    }
+}
+
 #define DEQUANTISED_MATMUL(isa, TYPE, name)                                                               \
     static void name##_fill(const struct matmul *m, uint32_t row, uint32_t first, uint32_t n, float *out) \
     {                                                                                                     \
@@ -366,17 +437,8 @@ BLOCK_VALUES(q2_0, 64, 18)
     {                                                                                                     \
         if (m->tokens > 1) {                                                                              \
             panel_product(name##_fill, multiply, m, row_begin, row_end);                                  \
-            return;                                                                                       \
-        }                                                                                                 \
-        for (uint32_t row = row_begin; row < row_end; row++) {                                            \
-            struct sink s = {.multiply = true, .x = m->x};                                                \
-            UNROLLED(v, LANE_VECS)                                                                        \
-            {                                                                                             \
-                s.lane[v] = vec_set(0.0f);                                                                \
-            }                                                                                             \
-            name##_values(m, row, 0, m->k, &s);                                                           \
-            float y = tree_sum(s.lane);                                                                   \
-            m->y[row] = m->bias != NULL ? y + m->bias[row] : y;                                           \
+        } else {                                                                                          \
+            one_token(name##_values, m, row_begin, row_end);                                              \
         }                                                                                                 \
     }
 

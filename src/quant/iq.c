@@ -22,6 +22,13 @@
 #include "quant/grids.inc"
 #include "quant/levels.h"
 
+#define SIGNS_2(n, parity) (n) | (parity) << 7, ((n) + 1) | !(parity) << 7
+#define SIGNS_8(n, parity) \
+    SIGNS_2(n, parity), SIGNS_2((n) + 2, !(parity)), SIGNS_2((n) + 4, !(parity)), SIGNS_2((n) + 6, parity)
+#define SIGNS_32(n, parity) \
+    SIGNS_8(n, parity), SIGNS_8((n) + 8, !(parity)), SIGNS_8((n) + 16, !(parity)), SIGNS_8((n) + 24, parity)
+const uint8_t even_signs[128] = {SIGNS_32(0, 0), SIGNS_32(32, 1), SIGNS_32(64, 1), SIGNS_32(96, 0)};
+
 /* Eight values of three magnitudes. */
 static void vector_2(float scale, unsigned entry, unsigned signs, float *out)
 {
@@ -49,6 +56,12 @@ static void vector_1(float scale, unsigned entry, bool minus, float *out)
     }
 }
 
+/* d x (scale + 1/2) x unit */
+static float half_step(float d, unsigned scale, float unit)
+{
+    return d * (0.5f + (float)scale) * unit;
+}
+
 static void iq2_xxs_block(const unsigned char *p, float *out)
 {
     float d = f32_from_f16(load_u16(p));
@@ -57,7 +70,7 @@ static void iq2_xxs_block(const unsigned char *p, float *out)
         uint32_t word = load_u32(index + 4);
         float scale = half_step(d, word >> 28, 0.25f);
         for (size_t v = 0; v < 4; v++) {
-            vector_2(scale, grid_iq2_xxs[index[v]], even_signs(word >> 7 * v), out + 32 * group + 8 * v);
+            vector_2(scale, grid_iq2_xxs[index[v]], even_signs[word >> 7 * v & 127], out + 32 * group + 8 * v);
         }
     }
 }
@@ -68,7 +81,7 @@ static void iq2_xs_block(const unsigned char *p, float *out)
     for (size_t v = 0; v < 32; v++) {
         unsigned word = load_u16(p + 2 + 2 * v);
         float scale = half_step(d, (unsigned)p[66 + v / 4] >> v / 2 % 2 * 4 & 15u, 0.25f);
-        vector_2(scale, grid_iq2_xs[word & 511u], even_signs(word >> 9), out + 8 * v);
+        vector_2(scale, grid_iq2_xs[word & 511u], even_signs[word >> 9 & 127], out + 8 * v);
     }
 }
 
@@ -89,7 +102,7 @@ static void iq3_xxs_block(const unsigned char *p, float *out)
     for (size_t v = 0; v < 32; v++) {
         uint32_t word = load_u32(p + 66 + v / 4 * 4);
         float scale = half_step(d, word >> 28, 0.5f);
-        unsigned signs = even_signs(word >> v % 4 * 7);
+        unsigned signs = even_signs[word >> v % 4 * 7 & 127];
         vector_3(magnitude, scale, grid_iq3_xxs[p[2 + 2 * v]], signs, out + 8 * v);
         vector_3(magnitude, scale, grid_iq3_xxs[p[3 + 2 * v]], signs >> 4, out + 8 * v + 4);
     }
