@@ -372,6 +372,15 @@ static void say_basis(struct speed_answer *out)
     snprintf(out->basis + used, sizeof out->basis - used, ", memory %s, hits %s", out->memory_basis, out->hit_basis);
 }
 
+/* A layer with experts meets at some ten barriers, which take longer the more threads meet: 70 us a layer for four and
+ * 150 for eight (docs/measured.md). */
+static void set_layer_cost(int64_t threads, berth_speed_machine *machine)
+{
+    if (threads > 0) {
+        machine->moe_layer_s = fmin(fmax(20e-6 * (double)threads, machine->layer_s), 400e-6);
+    }
+}
+
 bool runs_predict(struct store *store, const struct speed_request *request, struct speed_answer *out)
 {
     static struct calibration c; /* too large for the stack */
@@ -380,6 +389,7 @@ bool runs_predict(struct store *store, const struct speed_request *request, stru
     *out = (struct speed_answer){.decode = BERTH_SPEED_INIT, .prefill = BERTH_SPEED_INIT};
     out->machine = BERTH_SPEED_MACHINE_INIT;
     berth_speed_machine_class(BERTH_SPEED_MEASURED, &out->machine);
+    set_layer_cost(request->threads, &out->machine);
     bool done = store == NULL || learn(store, &c);
     find_rates(store, &c, out);
     apply(&c, out);

@@ -140,6 +140,15 @@ want_code 2
 go fit "$model" --ram 8GiB --json
 want_value speed.decode.1.tokens_per_s null
 want_value speed.memory_basis unknown
+go fit "$model" --budget "$floor" --bandwidth 100 --disk 1 --hits 25 --json
+want_code 0
+want_value speed.hit_rate.rate 0.25
+want_value speed.hit_rate.basis given
+go fit "$model" --hits 101
+want_code 2
+want_err 'a percentage from 0 to 100'
+go fit "$model" --hits 50 --matrix
+want_code 2
 go fit "$model" --disk fast
 want_code 2
 go fit "$model" --filter rtx

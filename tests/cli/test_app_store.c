@@ -167,7 +167,7 @@ static void runs_of_the_model_scale_its_predictions(void **state)
     struct speed_request request = some_request(&work);
     struct speed_answer answer;
     double law = predicted(store, &request, &answer);
-    assert_true(fabs(law - 1 / (9.5e8 / 95e9 + 10 * 200e-6)) < 1e-6);
+    assert_true(fabs(law - 1 / (9.5e8 / 95e9 + 10 * 80e-6)) < 1e-6);
     assert_non_null(strstr(answer.basis, "the law alone"));
     const double measured[] = {law / 2, law / 2.2, law / 1.9}; /* the median counts */
     for (int i = 0; i < 3; i++) {
@@ -181,8 +181,8 @@ static void runs_of_the_model_scale_its_predictions(void **state)
     request.machine = "that box";
     assert_true(fabs(predicted(store, &request, &answer) - law) < 1e-6);
     request = some_request(&work);
-    request.threads = 2;
-    assert_true(fabs(predicted(store, &request, &answer) - law) < 1e-6);
+    request.threads = 8;
+    assert_true(fabs(predicted(store, &request, &answer) - 1 / (9.5e8 / 95e9 + 10 * 160e-6)) < 1e-6);
     /* Another model, or this one with another policy: the cost of a layer alone is taken over. */
     request = some_request(&work);
     request.policy = "lru";
@@ -228,6 +228,38 @@ static void hit_rates_and_waiting_are_learnt(void **state)
     request.prompt_tokens = 1;
     predicted(store, &request, &answer);
     assert_true(answer.hit.rate < 0.5);
+    store_close(store);
+}
+
+/* The model's kernel streams what was measured with 16 threads; 4 of them go along a power of the threads. */
+static void rates_follow_the_kernel_and_its_threads(void **state)
+{
+    (void)state;
+    struct store *store = open_store();
+    berth_speed_work work = some_work();
+    struct speed_request request = some_request(&work);
+    struct speed_answer answer;
+    request.memory_rate = 0;
+    struct machine_row machine = {.key = "this box", .cpus = 16, .memory_one = 10e9, .memory_all = 80e9};
+    struct kernel_row kernel = {
+        .machine = "this box", .dtype = "Q8_0", .stream = 96e9, .decode_macs = 1e12, .threads = 16};
+    assert_true(store_put(store, &machine_table, &machine));
+    predicted(store, &request, &answer);
+    assert_true(answer.machine.memory_bytes_per_s == 80e9); /* no kernel was measured: plain reads */
+    assert_true(store_put(store, &kernel_table, &kernel));
+    predicted(store, &request, &answer);
+    assert_true(fabs(answer.machine.memory_bytes_per_s / (96e9 * pow(0.25, 0.75)) - 1) < 1e-9); /* 8 = 16^0.75 */
+    assert_true(fabs(answer.machine.macs_per_s / 0.25e12 - 1) < 1e-9);
+    request.threads = 32;
+    predicted(store, &request, &answer);
+    assert_true(answer.machine.memory_bytes_per_s == 96e9);
+    request.resident = false;
+    request.slots = 160;
+    request.has_hit = true;
+    request.hit = 0.25;
+    predicted(store, &request, &answer);
+    assert_string_equal(answer.hit_basis, "given");
+    assert_true(answer.hit.low == 0.25 && answer.hit.rate == 0.25 && answer.hit.high == 0.25);
     store_close(store);
 }
 
@@ -347,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_absent_store_is_not_made_for_reading, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(runs_of_the_model_scale_its_predictions, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(hit_rates_and_waiting_are_learnt, fresh_home, remove_home),
+        cmocka_unit_test_setup_teardown(rates_follow_the_kernel_and_its_threads, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(unknown_rates_stay_unknown, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(the_choice_follows_the_rule, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(names_match_from_best_to_worst, fresh_home, remove_home),
