@@ -43,6 +43,7 @@ static void fill_composition(const struct run_report *report, const struct model
     row->experts = (int64_t)plan->experts_count;
     row->resident = plan->resident ? 1 : 0;
     row->layers = engine->info.layers;
+    row->steady = report->steady || report->stats.warm_experts > 0;
 }
 
 static void fill_measured(const struct run_report *report, struct run_row *row)
@@ -105,7 +106,7 @@ static bool fill_predicted(struct store *store, const struct run_report *report,
         .threads = row->threads,
         .ctx_tokens = row->ctx_mean,
         .prompt_tokens = (double)report->prompt_tokens / (report->turns > 0 ? report->turns : 1),
-        .run_tokens = report->steady || report->stats.warm_experts > 0 ? 0 : report->result.count,
+        .run_tokens = row->steady ? 0 : report->result.count,
         .chunk_tokens = plan->chunk_tokens,
         .slots = row->slots,
         .experts = row->experts,

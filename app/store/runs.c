@@ -70,6 +70,7 @@ static const struct store_column columns[] = {
     REAL(work_macs),
     REAL(law_prefill),
     REAL(stream),
+    INT(steady),
 };
 const struct store_table run_table = {"run", columns, sizeof columns / sizeof columns[0], sizeof(struct run_row)};
 
@@ -131,6 +132,25 @@ static double share_of(int64_t slots, int64_t experts)
     return experts > 0 && slots > 0 ? fmin((double)slots / (double)experts, 1) : experts > 0 ? 0.001 : 1;
 }
 
+/* Experts of a layer that `tokens` tokens touch. A third of a token's experts are those of the token before (35 % over
+ * the recorded routes), the others are taken to be chosen freely. */
+static double touched(const berth_speed_work *work, double tokens)
+{
+    double fresh = 0.65 * work->top_k / work->experts;
+    return work->experts * (1 - pow(1 - fresh, tokens));
+}
+
+/* Of the selections of `tokens` tokens after a prompt, the share that a cache which started empty has never seen: what
+ * it misses whatever it keeps. */
+static double first_touches(const berth_speed_work *work, double prompt_tokens, double tokens)
+{
+    if (tokens < 1 || work->experts == 0 || work->top_k == 0) {
+        return 0;
+    }
+    double fresh = touched(work, prompt_tokens + tokens) - touched(work, prompt_tokens);
+    return fmin(fmax(fresh / (tokens * work->top_k), 0), 1);
+}
+
 static void take_lesson(struct calibration *c, const struct run_row *row, bool same)
 {
     uint32_t *count = same ? &c->lessons_count : &c->others_count;
@@ -141,13 +161,15 @@ static void take_lesson(struct calibration *c, const struct run_row *row, bool s
     double share = share_of(row->slots, row->experts);
     /* Waiting is at most nearly all of it: what is left has measured something. */
     double compute_s = fmax(1 / row->tps - row->stall_s, 0.1 / row->tps);
+    double prompt = (double)row->prompt;
+    double repeats = row->steady ? 1 : 1 - first_touches(c->request->work, prompt, (double)row->tokens);
     *lesson = (struct lesson){
         .distance = fabs(log(share / share_of(c->request->slots, c->request->experts))),
         .bytes = row->work_bytes,
         .macs = row->work_macs,
         .layers = (double)row->layers,
         .compute_s = compute_s,
-        .skew = berth_speed_skew(share, row->hit),
+        .skew = berth_speed_skew(share, repeats > 0 ? row->hit / repeats : 0),
         .prefill = row->law_prefill > 0 ? row->prefill / row->law_prefill : 0,
     };
     if (row->disk_s > 0.02 / row->tps) {
@@ -301,26 +323,16 @@ static void find_rates(struct store *store, struct calibration *c, struct speed_
 
 /* ---- the answer ------------------------------------------------------------------------------------- */
 
-/* Experts of a layer that `tokens` tokens touch. A third of a token's experts are those of the token before (35 % over
- * the recorded routes), the others are taken to be chosen freely. */
-static double touched(const berth_speed_work *work, double tokens)
-{
-    double fresh = 0.65 * work->top_k / work->experts;
-    return work->experts * (1 - pow(1 - fresh, tokens));
-}
-
-/* What a cache that starts empty must read, whatever it keeps. */
 static void add_cold_misses(const struct speed_request *r, struct speed_answer *out)
 {
-    if (r->run_tokens < 1 || r->work->experts == 0 || r->work->top_k == 0) {
-        return;
+    if (r->run_tokens < 1) {
+        return; /* the cache is full already */
     }
-    double fresh = touched(r->work, r->prompt_tokens + r->run_tokens) - touched(r->work, r->prompt_tokens);
-    double most = 1 - fresh / (r->run_tokens * r->work->top_k);
-    most = fmin(fmax(most, 0), 1);
-    out->hit.rate = fmin(out->hit.rate, most);
-    out->hit.low = fmin(out->hit.low, most * 0.9);
-    out->hit.high = fmin(out->hit.high, most + (1 - most) / 2);
+    double repeats = 1 - first_touches(r->work, r->prompt_tokens, r->run_tokens);
+    out->hit.rate *= repeats;
+    out->hit.low *= repeats * 0.9;
+    out->hit.high *= repeats + (1 - repeats) / 2;
+    out->hit.low = fmin(out->hit.low, out->hit.rate);
     out->hit.high = fmax(out->hit.high, out->hit.rate);
 }
 

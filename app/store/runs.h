@@ -28,6 +28,7 @@ struct run_row {
     int64_t layers;
     double disk_s, stall_s;                    /* a token: reads at the disk's rate; waited for */
     double work_bytes, work_macs, law_prefill; /* a token's; the law's answer before calibration */
+    int64_t steady;                            /* the cache was filled before: no miss is a first touch */
     double stream;                             /* memory as the model's kernel streams it, measured just before */
 };
 extern const struct store_table run_table;

@@ -28,7 +28,8 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     /* 2: what a run had to do, so that other rates can be applied to it later */
     "ALTER TABLE run ADD COLUMN work_bytes REAL; ALTER TABLE run ADD COLUMN work_macs REAL;"
     "ALTER TABLE run ADD COLUMN law_prefill REAL;",
-    /* 3: memory as each kernel streams it, by how many threads; rates that were measured without go */
+    /* 3: memory as each kernel streams it, by how many threads; rates that were measured without go;
+     * runs whose cache was filled before */
     "ALTER TABLE kernel_rate ADD COLUMN stream REAL; ALTER TABLE kernel_rate ADD COLUMN threads INTEGER;"
-    "DELETE FROM kernel_rate; ALTER TABLE run ADD COLUMN stream REAL;",
+    "DELETE FROM kernel_rate; ALTER TABLE run ADD COLUMN stream REAL; ALTER TABLE run ADD COLUMN steady INTEGER;",
 };

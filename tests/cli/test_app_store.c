@@ -211,6 +211,7 @@ static void hit_rates_and_waiting_are_learnt(void **state)
     assert_true(fabs(answer.hit.rate - 0.5) < 1e-9);
     struct run_row row = some_run(&request, 20);
     row.hit = 0.8;
+    row.steady = 1;
     row.disk_s = 0.035; /* 3.5e8 x 0.2 / 2e9 */
     row.stall_s = 0.0175;
     assert_true(runs_add(store, &row));
@@ -221,6 +222,20 @@ static void hit_rates_and_waiting_are_learnt(void **state)
     request.slots = 320;
     predicted(store, &request, &answer);
     assert_true(answer.hit.rate > 0.8 && answer.hit.rate < 1);
+    /* A run from an empty cache is predicted as it was seen, and a longer one as better than that. */
+    request.slots = 40;
+    row = some_run(&request, 20);
+    row.hit = 0.5;
+    row.tokens = 20;
+    row.prompt = 4;
+    assert_true(runs_add(store, &row));
+    request.run_tokens = 20;
+    request.prompt_tokens = 4;
+    predicted(store, &request, &answer);
+    assert_true(fabs(answer.hit.rate - 0.5) < 1e-9);
+    request.run_tokens = 500;
+    predicted(store, &request, &answer);
+    assert_true(answer.hit.rate > 0.55 && answer.hit.rate < 0.95);
     /* From an empty cache every expert is a miss once. */
     request.resident = true;
     request.slots = 640;
