@@ -150,6 +150,7 @@ struct shape {
     uint32_t k, rows, tokens, row_begin, row_end;
     size_t shift, gap;
     bool wild, biases, bias;
+    bool huge; /* scales of 2^121 and more: nothing may be multiplied into them */
 };
 
 static struct shape random_shape(enum dtype type)
@@ -177,6 +178,12 @@ static struct shape random_shape(enum dtype type)
         p.format.kind = PACKED_TILES;
         p.format.tile_rows = 1 + random_below(5);
         p.k += random_below(2) * 16;
+        p.huge = random_below(4) == 0;
+    }
+    if (p.huge) {
+        p.wild = false;
+        p.format.scale_type = DTYPE_F32;
+        p.k = 64;
     }
     p.biases = p.biases && p.format.kind == PACKED_AFFINE;
     p.row_begin = random_below(2) ? 0 : random_below(p.rows);
@@ -217,6 +224,12 @@ static void check_shape(const struct shape *p)
         tame(p->format.scale_type, side_biases + p->shift, side_bytes);
         tame(DTYPE_F32, (unsigned char *)in, (size_t)p->k * p->tokens * sizeof(float));
         tame(DTYPE_F32, (unsigned char *)add, p->rows * sizeof(float));
+    }
+    for (size_t i = 0; p->huge && i < side_bytes; i += 4) {
+        side_scales[p->shift + i + 3] = (unsigned char)(0x7c | (side_scales[p->shift + i + 3] & 0x80));
+    }
+    for (size_t i = 0; p->huge && i < w_bytes; i++) {
+        w[p->shift + i] &= 0xbf;
     }
     struct matmul m = {
         .w = w + p->shift,
