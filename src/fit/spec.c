@@ -10,16 +10,10 @@
 /* A model whose tokenizer we do not know still runs on token ids; who asks for text is told why it does not work. */
 static berth_status read_text(struct spec *spec, bool text_only, berth_error *err)
 {
-    struct arena measure;
-    struct text *text = NULL;
     berth_error problem = {0};
-    spec->before_text = spec->scratch;
-    uint64_t mark = arena_mark(&spec->scratch);
-    arena_measure(&measure);
-    berth_status status =
-        text_layout(&measure, &spec->scratch, &spec->checkpoint, spec->text_bytes_max, &text, &problem);
+    spec->text_bytes = 0;
+    berth_status status = text_measure(&spec->scratch, &spec->checkpoint, &spec->text_size, &problem);
     if (status == BERTH_ERR_UNSUPPORTED && !text_only) {
-        arena_rewind(&spec->scratch, mark);
         snprintf(spec->text_problem, sizeof spec->text_problem, "%.255s", problem.message);
         return BERTH_OK;
     }
@@ -29,8 +23,7 @@ static berth_status read_text(struct spec *spec, bool text_only, berth_error *er
         }
         return status;
     }
-    spec->text_bytes = measure.used_bytes;
-    return arena_check(&measure, "tokenizer", err);
+    return text_size_bytes(&spec->text_size, &spec->checkpoint, spec->text_bytes_max, &spec->text_bytes, err);
 }
 
 static berth_status read_weights(struct spec *spec, berth_error *err)
@@ -153,14 +146,8 @@ berth_status spec_open(const struct spec_request *request, struct spec **out, be
 
 berth_status spec_text_again(struct spec *spec, uint64_t text_bytes_max, berth_error *err)
 {
-    if (text_bytes_max == spec->text_bytes_max) {
-        return BERTH_OK;
-    }
-    spec->scratch = spec->before_text; /* the peak too */
     spec->text_bytes_max = text_bytes_max;
-    spec->text_bytes = 0;
-    berth_status status = read_text(spec, spec->family == NULL, err);
-    return status == BERTH_OK ? BERTH_OK : explain(spec, spec->checkpoint.path, status, err);
+    return text_size_bytes(&spec->text_size, &spec->checkpoint, text_bytes_max, &spec->text_bytes, err);
 }
 
 void spec_close(struct spec *spec)

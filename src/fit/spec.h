@@ -17,7 +17,6 @@ struct spec {
     uint64_t region_bytes;
     struct arena scratch;
     struct arena before_weights; /* scratch as it was after opening: spec_finish() */
-    struct arena before_text;    /* scratch as it was before the tokenizer was read: spec_text_again() */
     struct checkpoint checkpoint;
     const struct family *family; /* NULL in text mode, and when family_status is not BERTH_OK */
     struct hparams hparams;
@@ -27,8 +26,9 @@ struct spec {
     struct expert_formats *formats;
     const struct kernels *kernels;
     bool has_kernel[DTYPE_COUNT];
-    bool is_whole;           /* spec_finish() has been here */
-    char text_problem[256];  /* why there is no tokenizer though the file names one; "": none */
+    bool is_whole;          /* spec_finish() has been here */
+    char text_problem[256]; /* why there is no tokenizer though the file names one; "": none */
+    struct text_size text_size;
     uint64_t text_bytes;     /* what the tokenizer takes */
     uint64_t text_bytes_max; /* longest text one call encodes */
 };
@@ -51,7 +51,7 @@ berth_status spec_begin(const struct spec_request *request, unsigned want, struc
 berth_status spec_finish(struct spec *spec, const struct spec_request *request, berth_error *err);
 /* BERTH_ERR_BUDGET when the open phase so far took more than `cap_bytes`. */
 berth_status spec_within(const struct spec *spec, uint64_t cap_bytes, berth_error *err);
-/* As if it had been opened for texts of this length. Not while anything of the tokenizer is borrowed from scratch. */
+/* As if it had been opened for texts of this length; reads nothing again. */
 berth_status spec_text_again(struct spec *spec, uint64_t text_bytes_max, berth_error *err);
 /* Closes the files unless they were taken over (checkpoint.files set to NULL). NULL allowed. */
 void spec_close(struct spec *spec);

@@ -7,7 +7,10 @@
 #include "text/unicode.h"
 #include "text/unicode_new.h"
 
-enum { SLACK_BYTES = 256 }; /* prefixes that normalizers and pre-tokenizers put before a text */
+enum {
+    SLACK_BYTES = 256, /* prefixes that normalizers and pre-tokenizers put before a text */
+    TEXT_BUFFERS_MAX = 2 + PRETOKENIZE_STEPS_MAX
+};
 
 int tokenizer_byte_token(struct str spelling)
 {
@@ -101,43 +104,88 @@ static size_t piece_max_bytes(const struct text *text)
     return (longest + 2) * growth + 8;
 }
 
-static berth_status scratch_layout(const struct text_build *build, struct text *text, berth_error *err)
+/* Sizes of the scratch for texts up to `bytes`. */
+static size_t grown_bytes(uint64_t bytes)
 {
-    if (build->text_bytes_max > UINT32_MAX / 4) {
+    return (size_t)bytes * 3 + SLACK_BYTES;
+}
+
+static uint32_t symbols_count(uint64_t bytes)
+{
+    return (uint32_t)bytes + SLACK_BYTES;
+}
+
+struct scratch {
+    void *repaired, *symbols, *heap;
+    void *buffers[TEXT_BUFFERS_MAX]; /* of the normalizer's steps, then of the pre-tokenizer's */
+};
+
+/* Only counts when measuring. A carved scratch is zeroed, which also maps it in before the first text. */
+static berth_status scratch_layout(struct arena *arena, unsigned buffers, uint64_t text_bytes_max, struct scratch *out,
+                                   berth_error *err)
+{
+    if (text_bytes_max > UINT32_MAX / 4) {
         return error_set(err, BERTH_ERR_ARGUMENT, "texts of up to %llu bytes are asked for, at most 1 GiB is supported",
-                         (unsigned long long)build->text_bytes_max);
+                         (unsigned long long)text_bytes_max);
     }
-    void *place;
-    size_t grown = (size_t)build->text_bytes_max * 3 + SLACK_BYTES;
-    text->text_bytes_max = build->text_bytes_max;
-    TRY(text_build_keep(build, grown, 1, &place, err));
-    text->repaired = place;
+    const struct {
+        void **place;
+        uint64_t count, bytes;
+    } parts[] = {{&out->repaired, grown_bytes(text_bytes_max), 1},
+                 {&out->symbols, symbols_count(text_bytes_max), sizeof(struct merge_symbol)},
+                 {&out->heap, symbols_count(text_bytes_max), 2 * sizeof(uint64_t)}};
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    for (unsigned i = 0; i < PARTS + buffers; i++) {
+        void **place = i < PARTS ? parts[i].place : &out->buffers[i - PARTS];
+        uint64_t count = i < PARTS ? parts[i].count : grown_bytes(text_bytes_max);
+        uint64_t bytes = i < PARTS ? parts[i].bytes : 1;
+        *place = arena_take(arena, count, bytes, 0);
+        TRY(arena_check(arena, "tokenizer", err));
+        if (*place != NULL) {
+            memset(*place, 0, (size_t)(count * bytes));
+        }
+    }
+    return BERTH_OK;
+}
+
+static unsigned normalize_buffers(const struct text *text)
+{
+    return text->normalize_count < 2 ? text->normalize_count : 2;
+}
+
+static unsigned buffers_count(const struct text *text)
+{
+    unsigned count = normalize_buffers(text);
+    for (unsigned i = 0; i < text->pretokenize_count; i++) {
+        count += text->pretokenize[i].kind != PRETOKENIZE_SPLIT ? 1u : 0u;
+    }
+    return count;
+}
+
+static void place_scratch(struct text *text, const struct scratch *scratch, uint64_t text_bytes_max)
+{
+    size_t grown = grown_bytes(text_bytes_max);
+    text->text_bytes_max = text_bytes_max;
+    text->repaired = scratch->repaired;
     text->repaired_bytes = grown;
-    text->symbols_count = (uint32_t)build->text_bytes_max + SLACK_BYTES;
-    TRY(text_build_keep(build, text->symbols_count, sizeof *text->symbols, &place, err));
-    text->symbols = place;
+    text->symbols = scratch->symbols;
+    text->symbols_count = symbols_count(text_bytes_max);
+    text->heap = scratch->heap;
     /* While a text is normalised nothing is merged: the symbols' memory holds the code points. */
-    text->normalize_scratch.points = place;
+    text->normalize_scratch.points = scratch->symbols;
     text->normalize_scratch.points_count = (size_t)text->symbols_count * (sizeof *text->symbols / sizeof(int32_t));
-    TRY(text_build_keep(build, (uint64_t)text->symbols_count * 2, sizeof *text->heap, &place, err));
-    text->heap = place;
     text->normalize_scratch.buffer_bytes = grown;
-    for (unsigned i = 0; i < 2 && i < text->normalize_count; i++) {
-        TRY(text_build_keep(build, grown, 1, &place, err));
-        text->normalize_scratch.buffers[i] = place;
-    }
-    if (text->normalize_count == 1) {
-        text->normalize_scratch.buffers[1] = text->normalize_scratch.buffers[0]; /* never reached */
+    unsigned used = normalize_buffers(text);
+    for (unsigned i = 0; i < 2 && used != 0; i++) {
+        text->normalize_scratch.buffers[i] = scratch->buffers[i < used ? i : 0]; /* of one step's, the second: unused */
     }
     for (unsigned i = 0; i < text->pretokenize_count; i++) {
         struct pretokenize_step *step = &text->pretokenize[i];
         if (step->kind != PRETOKENIZE_SPLIT) {
-            TRY(text_build_keep(build, grown, 1, &place, err));
-            step->buffer = place;
+            step->buffer = scratch->buffers[used++];
             step->buffer_bytes = grown;
         }
     }
-    return BERTH_OK;
 }
 
 static berth_status build_text(const struct text_build *build, const struct checkpoint *checkpoint, bool json,
@@ -150,46 +198,103 @@ static berth_status build_text(const struct text_build *build, const struct chec
     TRY(pattern_matcher_layout(build, &text->matcher, err));
     text->normalize_scratch.matcher = text->matcher;
     TRY(json ? tokenizer_json_build(build, checkpoint, text, err) : tokenizer_gguf_build(build, checkpoint, text, err));
-    TRY(scratch_layout(build, text, err));
     text->piece_max_bytes = piece_max_bytes(text);
     *out = text;
     return BERTH_OK;
 }
 
 /* Errors say which file they are about, unless whoever set them did. */
-static void name_file(const struct checkpoint *checkpoint, bool json, berth_error *err)
+static void name_file(const struct checkpoint *checkpoint, berth_error *err)
 {
     char path[sizeof checkpoint->path + 32];
     if (err == NULL || err->path[0] != '\0') {
         return;
     }
+    bool json = checkpoint->tokenizer_json.bytes != 0;
     (void)snprintf(path, sizeof path, json ? "%s/tokenizer.json" : "%s", checkpoint->path);
     error_at_path(err, path);
+}
+
+/* All but the scratch of encoding. Leaves *out NULL when there is no tokenizer; while measuring it lies in temp, which
+ * the caller rewinds. */
+static berth_status build_fixed(struct arena *arena, struct arena *temp, const struct checkpoint *checkpoint,
+                                struct text **out, berth_error *err)
+{
+    struct str model = {"", 0};
+    bool json = checkpoint->tokenizer_json.bytes != 0;
+    bool gguf = meta_str(&checkpoint->meta, STR("tokenizer.ggml.model"), &model);
+    *out = NULL;
+    if (!json && (!gguf || str_is(model, "none") || str_is(model, "no_vocab"))) {
+        return BERTH_OK;
+    }
+    struct text_build build = {arena, temp};
+    berth_status status = build_text(&build, checkpoint, json, out, err);
+    if (status != BERTH_OK) {
+        name_file(checkpoint, err);
+    }
+    return status;
 }
 
 berth_status text_layout(struct arena *arena, struct arena *temp, const struct checkpoint *checkpoint,
                          uint64_t text_bytes_max, struct text **out, berth_error *err)
 {
-    *out = NULL;
-    struct str model = {"", 0};
-    bool json = checkpoint->tokenizer_json.bytes != 0;
-    bool gguf = meta_str(&checkpoint->meta, STR("tokenizer.ggml.model"), &model);
-    if (!json && (!gguf || str_is(model, "none") || str_is(model, "no_vocab"))) {
-        return BERTH_OK;
-    }
-    struct text_build build = {arena, temp, text_bytes_max};
     uint64_t mark = arena_mark(temp);
     uint64_t arena_start = arena_mark(arena);
     struct text *text = NULL;
-    berth_status status = build_text(&build, checkpoint, json, &text, err);
+    struct scratch scratch;
+    *out = NULL;
+    berth_status status = build_fixed(arena, temp, checkpoint, &text, err);
+    if (status == BERTH_OK && text != NULL) {
+        status = scratch_layout(arena, buffers_count(text), text_bytes_max, &scratch, err);
+        if (status != BERTH_OK) {
+            name_file(checkpoint, err);
+        }
+    }
+    if (status == BERTH_OK && text != NULL && !arena_is_measuring(arena)) {
+        place_scratch(text, &scratch, text_bytes_max);
+        *out = text;
+    }
     arena_rewind(temp, mark);
     if (status != BERTH_OK) {
         arena_rewind(arena, arena_start);
-        name_file(checkpoint, json, err);
-        return status;
     }
-    *out = arena_is_measuring(arena) ? NULL : text;
-    return BERTH_OK;
+    return status;
+}
+
+berth_status text_measure(struct arena *temp, const struct checkpoint *checkpoint, struct text_size *out,
+                          berth_error *err)
+{
+    struct arena arena;
+    struct text *text = NULL;
+    uint64_t mark = arena_mark(temp);
+    arena_measure(&arena);
+    berth_status status = build_fixed(&arena, temp, checkpoint, &text, err);
+    *out = (struct text_size){0, 0, status == BERTH_OK && text != NULL};
+    if (out->is_there) {
+        out->fixed_bytes = arena.used_bytes;
+        out->buffers = buffers_count(text);
+    }
+    arena_rewind(temp, mark);
+    return status;
+}
+
+berth_status text_size_bytes(const struct text_size *size, const struct checkpoint *checkpoint, uint64_t text_bytes_max,
+                             uint64_t *bytes, berth_error *err)
+{
+    struct arena arena;
+    struct scratch scratch;
+    *bytes = 0;
+    if (!size->is_there) {
+        return BERTH_OK;
+    }
+    arena_measure(&arena);
+    (void)arena_take(&arena, size->fixed_bytes, 1, 0);
+    berth_status status = scratch_layout(&arena, size->buffers, text_bytes_max, &scratch, err);
+    if (status != BERTH_OK) {
+        name_file(checkpoint, err);
+    }
+    *bytes = arena.used_bytes;
+    return status;
 }
 
 /* ---- encoding ---- */

@@ -22,10 +22,22 @@ struct text; /* the tokenizer of one model */
  * once on a carving one. `temp` (carving) is for build-time work and is rewound before return. A checkpoint without a
  * tokenizer gives BERTH_OK, *out NULL and takes nothing. An unknown tokenizer or pre-tokenizer is
  * BERTH_ERR_UNSUPPORTED, named. What temp has to hold is not known before: give it room (address space is free) and
- * read temp->peak_bytes afterwards; it is about the measured size. Limits: 2^21 token ids, 2^24 merges, 64 KiB a
+ * read temp->peak_bytes afterwards; it does not depend on text_bytes_max. Limits: 2^21 token ids, 2^24 merges, 64 KiB a
  * spelling or a pattern. */
 berth_status text_layout(struct arena *arena, struct arena *temp, const struct checkpoint *checkpoint,
                          uint64_t text_bytes_max, struct text **out, berth_error *err);
+
+/* The same in numbers, for who plans for several lengths of text: files are read once. */
+struct text_size {
+    uint64_t fixed_bytes; /* whatever the longest text */
+    unsigned buffers;     /* of the scratch that grows with it */
+    bool is_there;
+};
+berth_status text_measure(struct arena *temp, const struct checkpoint *checkpoint, struct text_size *out,
+                          berth_error *err);
+/* What text_layout() takes at the start of an arena; 0 without a tokenizer. */
+berth_status text_size_bytes(const struct text_size *size, const struct checkpoint *checkpoint, uint64_t text_bytes_max,
+                             uint64_t *bytes, berth_error *err);
 
 /* See berth_tokenize(). Malformed UTF-8 in input reads as U+FFFD, once for each broken sequence.
  * BERTH_TOKENIZE_BOS adds what the model's own tokenizer adds around one text: for tokenizer.json the special tokens of

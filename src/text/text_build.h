@@ -13,7 +13,6 @@
 struct text_build {
     struct arena *arena;
     struct arena *temp;
-    uint64_t text_bytes_max;
 };
 
 /* Zeroed memory, count x bytes; *out is never NULL on success. */

@@ -20,6 +20,27 @@ struct text_help {
 
 enum { TEXT_HELP_TEMP_BYTES = 64 << 20 };
 
+/* What the planner is told must be what the tokenizer takes, for any length of text. */
+static inline void text_help_check_size(struct text_help *help, struct arena *temp, const struct checkpoint *checkpoint)
+{
+    static const uint64_t lengths[] = {0, 1, 1000, 1 << 16, UINT32_MAX / 4};
+    struct text_size size;
+    berth_status status = text_measure(temp, checkpoint, &size, &help->err);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        struct arena measure;
+        struct text *none;
+        uint64_t bytes = 0;
+        arena_measure(&measure);
+        if (status != BERTH_OK || text_layout(&measure, temp, checkpoint, lengths[i], &none, &help->err) != BERTH_OK ||
+            text_size_bytes(&size, checkpoint, lengths[i], &bytes, &help->err) != BERTH_OK ||
+            bytes != measure.used_bytes || temp->used_bytes != 0) {
+            fprintf(stderr, "planned %llu bytes, measured %llu\n", (unsigned long long)bytes,
+                    (unsigned long long)measure.used_bytes);
+            abort();
+        }
+    }
+}
+
 /* On failure .text is NULL, .err says why, and nothing is left to free but with text_help_free(). */
 static inline berth_status text_help_build(struct text_help *help, const struct checkpoint *checkpoint,
                                            uint64_t text_bytes_max)
@@ -43,6 +64,9 @@ static inline berth_status text_help_build(struct text_help *help, const struct 
     if (help->text != NULL || temp.used_bytes != 0) {
         fprintf(stderr, "measuring gave a tokenizer or kept scratch\n");
         abort();
+    }
+    if (checkpoint->tokenizer_json.bytes < 64 << 10) { /* else it takes long */
+        text_help_check_size(help, &temp, checkpoint);
     }
     status = os_reserve(NULL, help->bytes + 1, false, &help->base, &help->err);
     if (status != BERTH_OK) {

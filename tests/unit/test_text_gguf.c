@@ -519,7 +519,7 @@ static void named_pretokenizers_cut_as_published(void **state)
         char name[64];
         struct json value;
         arena_carve(&arena, memory, 16 << 20);
-        const struct text_build build = {&arena, &arena, 4096};
+        const struct text_build build = {&arena, &arena};
         struct pattern_matcher *matcher;
         assert_int_equal(pattern_matcher_layout(&build, &matcher, &err), BERTH_OK);
         assert_true(json_find(line, (const char *const[]){"name", NULL}, &value));

@@ -111,7 +111,7 @@ static void merging_equals_its_definition(void **state)
         int32_t size;
         berth_error err = {0};
         arena_carve(&arena, memory, MEMORY_BYTES);
-        const struct text_build build = {&arena, &arena, 0};
+        const struct text_build build = {&arena, &arena};
         size_t count = make_rules(rules, &size, &seed);
         assert_true(count > 10);
         assert_int_equal(merges_layout(&build, count, &merges, &err), BERTH_OK);
@@ -203,7 +203,7 @@ static void added_tokens_are_found_longest_first(void **state)
         char spellings[30][8];
         berth_error err = {0};
         arena_carve(&arena, memory, MEMORY_BYTES);
-        const struct text_build build = {&arena, &arena, 0};
+        const struct text_build build = {&arena, &arena};
         for (uint32_t i = 0; i < 30; i++) {
             size_t bytes = 1 + next_random(&seed) % 4;
             for (size_t k = 0; k < bytes; k++) {
@@ -460,7 +460,7 @@ static void patterns_are_translated(void **state)
         bool references;
         berth_error err = {0};
         arena_carve(&arena, memory, MEMORY_BYTES);
-        const struct text_build build = {&arena, &arena, 0};
+        const struct text_build build = {&arena, &arena};
         assert_int_equal(pattern_translate(&build, str_from(cases[i].from), &out, &references, &err), BERTH_OK);
         if (!str_is(out, cases[i].to)) {
             print_message("%s: got %.*s, want %s\n", cases[i].from, STR_ARG(out), cases[i].to);
@@ -481,7 +481,7 @@ static void trailing_space_is_found_in_linear_time(void **state)
     struct pattern_walk walk;
     berth_error err = {0};
     arena_carve(&arena, memory, MEMORY_BYTES);
-    const struct text_build build = {&arena, &arena, 0};
+    const struct text_build build = {&arena, &arena};
     assert_int_equal(pattern_matcher_layout(&build, &matcher, &err), BERTH_OK);
     assert_int_equal(pattern_compile(&build, STR("\\s+$"), &pattern, &err), BERTH_OK);
     char *text = arena_take(&arena, BYTES, 1, 0);
