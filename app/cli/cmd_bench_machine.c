@@ -137,10 +137,16 @@ static berth_status measure_file(struct bench_machine *b, const char *path, bert
 {
     tool_volume volume;
     tool_rates rates;
-    const tool_measure want = {.plain_file = true, .memory_max_bytes = 80 << 20, .milliseconds = DISK_MS};
+    tool_rates small;
+    tool_measure want = {.plain_file = true, .memory_max_bytes = 80 << 20, .milliseconds = DISK_MS};
     berth_status status = tool_volume_of(path, &volume, err);
     if (status == BERTH_OK) {
         status = tool_measure_rates(path, &want, &rates, err);
+    }
+    want.request_bytes = SMALL_REQUEST_BYTES;
+    want.milliseconds = DISK_MS / 2;
+    if (status == BERTH_OK) {
+        status = tool_measure_rates(path, &want, &small, err);
     }
     if (status != BERTH_OK || b->volumes_count == VOLUMES_MAX) {
         return status;
@@ -148,6 +154,7 @@ static berth_status measure_file(struct bench_machine *b, const char *path, bert
     struct volume_row *row = &b->volumes[b->volumes_count++];
     *row = (struct volume_row){.at = store_now(),
                                .read_rate = rates.read_bytes_per_s,
+                               .small_rate = small.read_bytes_per_s,
                                .request_bytes = 1 << 20,
                                .direct = rates.direct_io ? 1 : 0};
     snprintf(row->machine, sizeof row->machine, "%s", b->machine.key);
@@ -379,8 +386,10 @@ static void print_facts(const struct bench_machine *b, struct table *table)
     }
     for (uint32_t i = 0; i < b->volumes_count; i++) {
         const struct volume_row *v = &b->volumes[i];
-        snprintf(text, sizeof text, "%s, %s %s at %s%s", v->read_rate > 0 ? rate_format(v->read_rate, a) : "unknown",
-                 v->type, v->source, v->mount, v->direct != 0 ? "" : " (through the page cache)");
+        snprintf(text, sizeof text, "%s in requests of 1 MiB, %s of 16 KiB; %s %s at %s%s",
+                 v->read_rate > 0 ? rate_format(v->read_rate, a) : "unknown",
+                 v->small_rate > 0 ? rate_format(v->small_rate, c) : "unknown", v->type, v->source, v->mount,
+                 v->direct != 0 ? "" : " (through the page cache)");
         print_row(table, "disk", text);
     }
 }
@@ -420,6 +429,7 @@ static void json_rates(struct json_out *json, const struct bench_machine *b)
         json_out_string(json, "type", v->type);
         json_out_string(json, "mount", v->mount);
         json_out_real(json, "read_bytes_per_s", v->read_rate);
+        json_out_real(json, "small_read_bytes_per_s", v->small_rate);
         json_out_u64(json, "request_bytes", (uint64_t)v->request_bytes);
         json_out_bool(json, "direct_io", v->direct != 0);
         json_out_close(json);

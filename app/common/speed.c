@@ -22,6 +22,12 @@ void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_w
     out->top_k = model->top_k;
 }
 
+double speed_request_bytes(const berth_plan *plan)
+{
+    enum { MATRICES = 3 }; /* gate, up, down: a read each */
+    return plan->experts_count > 0 ? (double)plan->experts_bytes / (double)plan->experts_count / MATRICES : 0;
+}
+
 double speed_ledger_hit(const struct model_options *options, uint64_t slots)
 {
     enum { SELECTIONS_LEAST = 5000 };

@@ -9,6 +9,9 @@
 
 void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_work *out);
 
+/* What one read of an expert's weights takes, about; 0: no experts. */
+double speed_request_bytes(const berth_plan *plan);
+
 /* Share of past selections that the `slots` most used experts served, by the model's ledger; 0: there is none, or it
  * says too little. */
 double speed_ledger_hit(const struct model_options *options, uint64_t slots);

@@ -34,8 +34,11 @@ static const struct store_column kernel_columns[] = {
     REAL(kernel_row, prefill_macs), REAL(kernel_row, stream), INT(kernel_row, threads),
 };
 static const struct store_column volume_columns[] = {
-    TEXT(volume_row, machine), TEXT(volume_row, source),    TEXT(volume_row, mount),        TEXT(volume_row, type),
-    INT(volume_row, at),       REAL(volume_row, read_rate), INT(volume_row, request_bytes), INT(volume_row, direct),
+    TEXT(volume_row, machine),    TEXT(volume_row, source),
+    TEXT(volume_row, mount),      TEXT(volume_row, type),
+    INT(volume_row, at),          REAL(volume_row, read_rate),
+    REAL(volume_row, small_rate), INT(volume_row, request_bytes),
+    INT(volume_row, direct),
 };
 
 const struct store_table machine_table = TABLE("machine", machine_columns, machine_row);
@@ -99,4 +102,21 @@ bool machine_get_volume(struct store *store, const char *key, const char *path, 
     return store_each(store, &volume_table, "WHERE machine = ?1 AND source || char(10) || mount = ?2", texts, out,
                       first, &found) &&
            found;
+}
+
+double machine_read_rate(const struct volume_row *volume, double request_bytes)
+{
+    double large = (double)volume->request_bytes;
+    double small = SMALL_REQUEST_BYTES;
+    if (!(volume->read_rate > 0 && volume->small_rate > 0 && request_bytes > 0 && large > small)) {
+        return volume->read_rate;
+    }
+    double large_s = large / volume->read_rate;
+    double small_s = small / volume->small_rate;
+    double byte_s = (large_s - small_s) / (large - small);
+    double request_s = small_s - small * byte_s;
+    if (byte_s <= 0 || request_s <= 0) {
+        return volume->read_rate; /* small requests are no slower */
+    }
+    return request_bytes / (request_s + request_bytes * byte_s);
 }

@@ -6,7 +6,7 @@
 #include "store/store.h"
 #include "tool.h"
 
-enum { MACHINE_KEY_MAX = 320 };
+enum { MACHINE_KEY_MAX = 320, SMALL_REQUEST_BYTES = 16 << 10 };
 
 struct machine_row {
     char key[MACHINE_KEY_MAX]; /* processor, memory, kernel, CPUs: rates of another key are not ours */
@@ -29,7 +29,8 @@ struct volume_row {
     char machine[MACHINE_KEY_MAX];
     char source[128], mount[256], type[32];
     int64_t at;
-    double read_rate; /* bytes/s */
+    double read_rate;  /* bytes/s, requests of request_bytes */
+    double small_rate; /* bytes/s, requests of SMALL_REQUEST_BYTES */
     int64_t request_bytes, direct;
 };
 
@@ -46,5 +47,8 @@ bool machine_each_kernel(struct store *store, const char *key, struct kernel_row
                          bool (*fn)(void *user, const void *row), void *user);
 /* The volume that a path lies on, when it was measured. */
 bool machine_get_volume(struct store *store, const char *key, const char *path, struct volume_row *out);
+
+/* Bytes/s in requests of some size: each costs a time of its own and a time a byte, from the two sizes measured. */
+double machine_read_rate(const struct volume_row *volume, double request_bytes);
 
 #endif

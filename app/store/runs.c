@@ -118,6 +118,7 @@ struct calibration {
     struct samples memory, reads, macs, prefill_macs; /* rates that runs measured */
     struct samples overlap;
     double scale, stall, skew, prefill; /* of the model; 0: unknown */
+    double scatter;                     /* of its runs around their median, as a share of it */
 };
 
 static bool same_model(const struct calibration *c, const struct run_row *row)
@@ -260,6 +261,9 @@ static void apply(struct calibration *c, struct speed_answer *out)
         }
     }
     c->scale = fmin(fmax(median(&scale, 1), 0.1), 10);
+    for (uint32_t i = 0; i < scale.count; i++) {
+        c->scatter = fmax(c->scatter, fabs(log(scale.values[i] / c->scale)));
+    }
     c->stall = median(&stall, 0);
     c->skew = median(&skew, 0);
     c->prefill = fmin(fmax(median(&prefill, 1), 0.02), 20);
@@ -314,7 +318,8 @@ static void find_rates(struct store *store, struct calibration *c, struct speed_
     berth_speed_machine *m = &out->machine;
     m->memory_bytes_per_s =
         FIRST_OF(r->memory_rate, kernel.stream, median(&c->memory, 0), now->kernel_bytes_per_s, machine.memory_all);
-    m->read_bytes_per_s = FIRST_OF(r->read_rate, median(&c->reads, 0), now->read_bytes_per_s, volume.read_rate);
+    m->read_bytes_per_s = FIRST_OF(r->read_rate, median(&c->reads, 0), now->read_bytes_per_s,
+                                   machine_read_rate(&volume, r->request_bytes));
     m->macs_per_s = FIRST_OF(median(&c->macs, 0), kernel.decode_macs, now->gemv_macs_per_s);
     m->prefill_macs_per_s = FIRST_OF(median(&c->prefill_macs, 0), kernel.prefill_macs, now->gemm_macs_per_s);
     out->memory_basis = r->memory_rate > 0 ? "given" : m->memory_bytes_per_s > 0 ? "measured" : "unknown";
@@ -414,7 +419,9 @@ bool runs_predict(struct store *store, const struct speed_request *request, stru
     bool resident = request->resident || request->experts == 0;
     double share = resident ? 1 : (double)request->slots / (double)request->experts;
     share = request->run_tokens > 0 && request->experts > 0 ? fmin(share, 0.9999) : share; /* empty at first */
-    out->machine.margin = c.lessons_count > 0 ? 0.15 : c.others_count > 0 ? 0.25 : 0.4;
+    out->machine.margin = c.lessons_count > 0  ? fmin(fmax(exp(c.scatter) - 1, 0.15), 2)
+                          : c.others_count > 0 ? 0.25
+                                               : 0.4;
     if (request->prompt_tokens >= 1 && request->chunk_tokens >= 1) {
         berth_speed_prefill(work, &out->machine, request->prompt_tokens, request->chunk_tokens, share, &out->prefill,
                             NULL);

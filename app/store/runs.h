@@ -48,6 +48,7 @@ struct speed_request {
     int64_t slots, experts;
     bool resident;
     double memory_rate, read_rate; /* given by the user; 0: not */
+    double request_bytes;          /* of one read of an expert's weights; 0: unknown */
     bool has_hit;                  /* given by the user */
     double hit;
     const tool_rates *rates; /* measured just now; NULL: not */

@@ -31,5 +31,6 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     /* 3: memory as each kernel streams it, by how many threads; rates that were measured without go;
      * runs whose cache was filled before */
     "ALTER TABLE kernel_rate ADD COLUMN stream REAL; ALTER TABLE kernel_rate ADD COLUMN threads INTEGER;"
-    "DELETE FROM kernel_rate; ALTER TABLE run ADD COLUMN stream REAL; ALTER TABLE run ADD COLUMN steady INTEGER;",
+    "DELETE FROM kernel_rate; ALTER TABLE run ADD COLUMN stream REAL; ALTER TABLE run ADD COLUMN steady INTEGER;"
+    "DELETE FROM volume; ALTER TABLE volume ADD COLUMN small_rate REAL;",
 };

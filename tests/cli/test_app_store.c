@@ -191,6 +191,12 @@ static void runs_of_the_model_scale_its_predictions(void **state)
     assert_int_equal(answer.machine_runs, 3);
     assert_true(other < law && other > law / 2.5);
     assert_non_null(strstr(answer.basis, "of other models"));
+    /* The range holds what was seen. */
+    request = some_request(&work);
+    struct run_row slow = some_run(&request, law / 4);
+    assert_true(runs_add(store, &slow));
+    predicted(store, &request, &answer);
+    assert_true(answer.decode.low <= law / 4 + 1e-9 && answer.decode.high >= law / 1.9);
     store_close(store);
 }
 
@@ -276,6 +282,22 @@ static void rates_follow_the_kernel_and_its_threads(void **state)
     assert_string_equal(answer.hit_basis, "given");
     assert_true(answer.hit.low == 0.25 && answer.hit.rate == 0.25 && answer.hit.high == 0.25);
     store_close(store);
+}
+
+static void small_requests_are_slower(void **state)
+{
+    (void)state;
+    struct volume_row volume = {.read_rate = 2e9, .small_rate = 0.4e9, .request_bytes = 1 << 20};
+    assert_true(fabs(machine_read_rate(&volume, 1 << 20) / 2e9 - 1) < 1e-9);
+    assert_true(fabs(machine_read_rate(&volume, 16 << 10) / 0.4e9 - 1) < 1e-9);
+    double between = machine_read_rate(&volume, 100e3);
+    assert_true(between > 0.4e9 && between < 2e9);
+    assert_true(machine_read_rate(&volume, 16 << 20) > 2e9 && machine_read_rate(&volume, 16 << 20) < 2.2e9);
+    assert_true(machine_read_rate(&volume, 0) == 2e9); /* unknown */
+    volume.small_rate = 3e9;
+    assert_true(machine_read_rate(&volume, 4096) == 2e9);
+    volume = (struct volume_row){0};
+    assert_true(machine_read_rate(&volume, 4096) == 0);
 }
 
 static void unknown_rates_stay_unknown(void **state)
@@ -393,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(old_tables_are_brought_up_to_date, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(an_absent_store_is_not_made_for_reading, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(runs_of_the_model_scale_its_predictions, fresh_home, remove_home),
+        cmocka_unit_test(small_requests_are_slower),
         cmocka_unit_test_setup_teardown(hit_rates_and_waiting_are_learnt, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(rates_follow_the_kernel_and_its_threads, fresh_home, remove_home),
         cmocka_unit_test_setup_teardown(unknown_rates_stay_unknown, fresh_home, remove_home),
