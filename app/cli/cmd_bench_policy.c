@@ -274,9 +274,8 @@ static int answer_all(const struct bench *bench, struct engine *engine, struct r
         }
         if (status == BERTH_OK && length + o->length > ctx) {
             free(ids);
-            return report_failure(spec.verb,
-                                  "prompt %u and its answer need %zu tokens, the context holds %u; raise --ctx", i + 1,
-                                  length + o->length, ctx);
+            return report_failure(spec.verb, "prompt %u and its answer need %zu tokens, the context holds %u; %s",
+                                  i + 1, length + o->length, ctx, engine_more_ctx(ctx, engine->info.ctx_max_tokens));
         }
         status = status == BERTH_OK ? answer(engine, prompt, length, o->length, out, &err) : status;
     }

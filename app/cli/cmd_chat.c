@@ -238,7 +238,8 @@ static int say(struct talk *talk, struct str message)
         report_note("the context was full; the oldest %" PRIu32 " turns were forgotten", dropped);
     }
     if (status == BERTH_ERR_LIMIT) {
-        report_note("%s. /reset starts over; a larger --ctx holds more%s", err.message,
+        bool largest = talk->engine.plan.ctx_tokens >= talk->engine.info.ctx_max_tokens;
+        report_note("%s. /reset starts over%s%s", err.message, largest ? "" : "; a larger --ctx holds more",
                     chat->drop_oldest ? "" : "; --drop-oldest forgets old turns by itself");
         return EXIT_OK;
     }

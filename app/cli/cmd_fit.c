@@ -11,6 +11,7 @@
 #include "cli/fit_mlx.h"
 #include "cli/fit_speed.h"
 #include "cli/verbs.h"
+#include "common/advice.h"
 #include "common/engine.h"
 #include "common/plan_out.h"
 #include "common/report.h"
@@ -73,21 +74,12 @@ static const struct arg_spec spec = {
     .groups_count = sizeof groups / sizeof groups[0],
 };
 
-/* A change of options that would help, found by planning with it. */
-struct advice {
-    char option[96];
-    uint64_t hard_floor_bytes;
-    bool fits;
-};
-enum { ADVICE_MAX = 4 };
-
 struct fit {
     const struct model_options *options;
     struct tool_summary model;
     tool_planner *planner;
     berth_plan plan;
-    struct advice advice[ADVICE_MAX];
-    uint32_t advice_count;
+    struct advice_list advice; /* found by planning with it */
     bool explain;
     struct fit_target target;
     struct fit_speed speed;
@@ -144,15 +136,14 @@ static int settle_ctx_max(struct fit *fit)
     return EXIT_OK;
 }
 
-static int advise(struct fit *fit, const struct model_options *changed, const char *option)
+static int advise(struct fit *fit, const struct model_options *changed, const char *option, bool together)
 {
     berth_plan plan;
     int code = plan_with(fit, changed, &plan);
-    if (code == EXIT_OK && plan.hard_floor_bytes < fit->plan.hard_floor_bytes && fit->advice_count < ADVICE_MAX) {
-        struct advice *advice = &fit->advice[fit->advice_count++];
-        snprintf(advice->option, sizeof advice->option, "%s", option);
-        advice->hard_floor_bytes = plan.hard_floor_bytes;
-        advice->fits = plan.fits;
+    if (code == EXIT_OK && together) {
+        advice_add_all(&fit->advice, option, plan.hard_floor_bytes, plan.fits);
+    } else if (code == EXIT_OK) {
+        advice_add(&fit->advice, option, fit->plan.hard_floor_bytes, plan.hard_floor_bytes, plan.fits);
     }
     return code;
 }
@@ -160,40 +151,37 @@ static int advise(struct fit *fit, const struct model_options *changed, const ch
 /* Tries one change at a time, then all of them. */
 static int find_advice(struct fit *fit)
 {
-    enum { SMALL_CTX = 512, SMALL_CHUNK = 8 };
+    enum { SMALL_CTX = 512, LEAST_CTX = 128, SMALL_CHUNK = 8 };
     struct model_options all = *fit->options;
     struct model_options one = *fit->options;
     char option[48];
     int code = EXIT_OK;
+    /* The largest that fits; where none does, the least that anybody wants, for what it adds to other changes. */
     uint32_t ctx = fit->plan.ctx_max_tokens > 0 && fit->plan.ctx_max_tokens < fit->plan.ctx_tokens
                        ? fit->plan.ctx_max_tokens
-                       : SMALL_CTX;
+                   : fit->plan.ctx_tokens > SMALL_CTX ? SMALL_CTX
+                                                      : LEAST_CTX;
     if (ctx < fit->plan.ctx_tokens) {
         one.ctx_tokens = all.ctx_tokens = ctx;
         snprintf(option, sizeof option, "--ctx %" PRIu32, ctx);
-        code = advise(fit, &one, option);
+        code = advise(fit, &one, option, false);
     }
     bool wide = fit->plan.kv_type == BERTH_KV_F32;
     if (code == EXIT_OK && (wide || (fit->plan.kv_type == BERTH_KV_F16 && fit->model.head_dim % 32 == 0))) {
         one = *fit->options;
         one.kv = all.kv = wide ? BERTH_KV_F16 : BERTH_KV_Q8_0;
-        code = advise(fit, &one, wide ? "--kv f16" : "--kv q8_0");
+        code = advise(fit, &one, wide ? "--kv f16" : "--kv q8_0", false);
     }
     if (code == EXIT_OK && fit->plan.chunk_tokens > SMALL_CHUNK) {
         one = *fit->options;
         one.chunk_tokens = all.chunk_tokens = SMALL_CHUNK;
         snprintf(option, sizeof option, "--chunk %d", SMALL_CHUNK);
-        code = advise(fit, &one, option);
+        code = advise(fit, &one, option, false);
     }
-    if (code == EXIT_OK && fit->advice_count > 1) {
-        char together[96] = "";
-        size_t used = 0;
-        for (uint32_t i = 0; i < fit->advice_count && used < sizeof together; i++) {
-            int more =
-                snprintf(together + used, sizeof together - used, "%s%s", i > 0 ? " " : "", fit->advice[i].option);
-            used += more > 0 ? (size_t)more : 0;
-        }
-        code = advise(fit, &all, together);
+    if (code == EXIT_OK && fit->advice.count > 1) {
+        char together[ADVICE_OPTION_MAX];
+        advice_join(&fit->advice, together, sizeof together);
+        code = advise(fit, &all, together, true);
     }
     return code;
 }
@@ -265,18 +253,6 @@ static int explain(const struct fit *fit, tool_line_fn *fn, void *user)
     return EXIT_OK;
 }
 
-static void print_advice(const struct fit *fit)
-{
-    char bytes[FORMAT_MAX];
-    printf("\nWhat would help:\n  --budget %" PRIu64 " is the smallest that runs (%s)\n", fit->plan.hard_floor_bytes,
-           size_format(fit->plan.hard_floor_bytes, bytes));
-    for (uint32_t i = 0; i < fit->advice_count; i++) {
-        const struct advice *advice = &fit->advice[i];
-        printf("  %s lowers that to %s%s\n", advice->option, size_format(advice->hard_floor_bytes, bytes),
-               advice->fits ? ", which fits" : "");
-    }
-}
-
 static int print_text(const struct fit *fit)
 {
     const struct tool_summary *model = &fit->model;
@@ -288,6 +264,10 @@ static int print_text(const struct fit *fit)
     printf("context %" PRIu32 ", chunk %" PRIu32 ", KV %s, %" PRIu32 " threads\n\n", fit->plan.ctx_tokens,
            fit->plan.chunk_tokens, plan_kv_name(fit->plan.kv_type), fit->plan.threads);
     plan_print(&fit->plan, stdout);
+    const char *problem = fit_target_problem(&fit->target);
+    if (problem != NULL) {
+        printf("Berth does not run there: %s.\nThis is what it would need if it did.\n", problem);
+    }
     if (fit->admission.asked) {
         char request[256];
         admission_text(&fit->admission, request, sizeof request);
@@ -295,7 +275,7 @@ static int print_text(const struct fit *fit)
     }
     fit_speed_print(&fit->speed, stdout);
     if (!fit->plan.fits) {
-        print_advice(fit);
+        advice_print(&fit->advice, fit->plan.hard_floor_bytes, "is the smallest that runs");
     }
     if (fit->explain) {
         printf("\nThe arithmetic:\n");
@@ -342,14 +322,20 @@ static int print_json(const struct fit *fit)
     json_out_close(&json);
     json_out_string(&json, "engine", "berth");
     json_out_string(&json, "verdict", !fit->plan.fits ? "no-fit" : fit->plan.cached ? "fits" : "fits-uncached");
+    const char *problem = fit_target_problem(&fit->target);
+    if (problem != NULL) {
+        json_out_string(&json, "machine_problem", problem);
+    } else {
+        json_out_null(&json, "machine_problem");
+    }
     plan_json(&json, "plan", &fit->plan);
     fit_speed_json(&json, "speed", &fit->speed);
     json_out_array(&json, "advice", false);
-    for (uint32_t i = 0; i < fit->advice_count; i++) {
+    for (uint32_t i = 0; i < fit->advice.count; i++) {
         json_out_object(&json, NULL);
-        json_out_string(&json, "option", fit->advice[i].option);
-        json_out_u64(&json, "hard_floor_bytes", fit->advice[i].hard_floor_bytes);
-        json_out_bool(&json, "fits", fit->advice[i].fits);
+        json_out_string(&json, "option", fit->advice.items[i].option);
+        json_out_u64(&json, "hard_floor_bytes", fit->advice.items[i].bytes);
+        json_out_bool(&json, "fits", fit->advice.items[i].fits);
         json_out_close(&json);
     }
     json_out_close(&json);
@@ -385,6 +371,10 @@ static const char *stray_option(const struct fit_options *options, const char **
     if (llama != NULL && mlx->engine != FIT_ENGINE_LLAMA) {
         *place = "--engine llama.cpp";
         return llama;
+    }
+    if (mlx->engine == FIT_ENGINE_LLAMA && mlx->experts_bytes > 0 && mlx->weights_bytes == 0) {
+        *place = "--weights-bytes";
+        return "--experts-bytes";
     }
     if (both != NULL && !other) {
         *place = "--engine mlx or llama.cpp";
@@ -462,7 +452,7 @@ static int run_own(struct fit *fit, struct fit_options *options)
     if (code != EXIT_OK) {
         return code;
     }
-    code = admission_solve(&options->admission, fit->plan.ctx_max_tokens, &fit->admission);
+    code = admission_solve(&options->admission, fit->plan.ctx_max_tokens, options->model.ctx_tokens, &fit->admission);
     if (code == EXIT_OK && (options->json || !options->quiet)) {
         fit_speed_predict(&fit->target, &options->model, &fit->model, &fit->plan, &fit->speed);
         code = options->json ? print_json(fit) : print_text(fit);

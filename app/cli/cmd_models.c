@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/verbs.h"
+#include "common/engine.h"
 #include "common/json_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
@@ -322,6 +323,11 @@ static int run(int argc, char **argv)
     struct models m = {.options = {.usable = USABLE_TOKENS_PER_S}, .budget = BERTH_BUDGET_INIT};
     int code;
     if (!report_args(&spec, argc, argv, &m.options, &code)) {
+        return code;
+    }
+    int ledger;
+    code = engine_ledger_setting("models", &ledger); /* once, not for each model that is planned */
+    if (code != EXIT_OK) {
         return code;
     }
     char problem[STORE_PROBLEM_MAX];

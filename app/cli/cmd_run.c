@@ -216,9 +216,8 @@ static int encode_prompt(struct run *run)
     berth_error err;
     if (run->given.count > 0) {
         if (run->given.count > ctx) {
-            return report_failure("run",
-                                  "the prompt has %" PRIu32 " tokens, the context holds %" PRIu32 "; raise --ctx",
-                                  run->given.count, ctx);
+            return report_failure("run", "the prompt has %" PRIu32 " tokens, the context holds %" PRIu32 "; %s",
+                                  run->given.count, ctx, engine_more_ctx(ctx, run->engine.info.ctx_max_tokens));
         }
         memcpy(run->prompt_ids, run->given.ids, run->given.count * sizeof *run->prompt_ids);
         run->prompt_count = run->given.count;
@@ -235,8 +234,8 @@ static int encode_prompt(struct run *run)
     berth_status status =
         berth_tokenize(run->engine.model, run->text.ptr, run->text.bytes, flags, run->prompt_ids, ctx, &count, &err);
     if (status == BERTH_ERR_LIMIT && count > ctx) {
-        return report_failure("run", "the prompt has %zu tokens, the context holds %" PRIu32 "; raise --ctx", count,
-                              ctx);
+        return report_failure("run", "the prompt has %zu tokens, the context holds %" PRIu32 "; %s", count, ctx,
+                              engine_more_ctx(ctx, run->engine.info.ctx_max_tokens));
     }
     if (status != BERTH_OK) {
         return report_error("run", &err);

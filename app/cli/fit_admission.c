@@ -46,7 +46,7 @@ int admission_check(const struct admission_options *options, bool matrix)
     return EXIT_OK;
 }
 
-int admission_solve(const struct admission_options *options, double ceiling, struct admission *out)
+int admission_solve(const struct admission_options *options, double largest, uint32_t ctx_tokens, struct admission *out)
 {
     berth_error err;
     *out = (struct admission){.asked = options->prompt_tokens != ADMISSION_NONE};
@@ -55,6 +55,8 @@ int admission_solve(const struct admission_options *options, double ceiling, str
     }
     out->prompt_tokens = options->prompt_tokens;
     out->max_tokens = options->max_tokens != ADMISSION_NONE ? options->max_tokens : ADMISSION_LENGTH;
+    out->is_ctx = ctx_tokens > 0 && ctx_tokens < largest;
+    double ceiling = out->is_ctx ? ctx_tokens : largest;
     out->ceiling = (uint64_t)fmin(ceiling, 1e18);
     /* Where no context fits there is nothing to admit a request to, whatever the rule. */
     berth_admission policy =
@@ -74,10 +76,10 @@ void admission_text(const struct admission *admission, char *text, size_t cap)
         snprintf(text, cap, "refused: no context of this model fits");
         return;
     }
-    int bytes =
-        snprintf(text, cap, "%s: prompt %" PRIu64 " + answer %" PRIu64 " = %" PRIu64 " of at most %" PRIu64 " tokens",
-                 result->admitted ? "admitted" : "refused", admission->prompt_tokens, admission->max_tokens,
-                 admission->prompt_tokens + admission->max_tokens, admission->ceiling);
+    int bytes = snprintf(
+        text, cap, "%s: prompt %" PRIu64 " + answer %" PRIu64 " = %" PRIu64 " of at most %" PRIu64 " tokens%s",
+        result->admitted ? "admitted" : "refused", admission->prompt_tokens, admission->max_tokens,
+        admission->prompt_tokens + admission->max_tokens, admission->ceiling, admission->is_ctx ? " (--ctx)" : "");
     if (bytes < 0 || (size_t)bytes >= cap || !result->admitted || !result->exceeds) {
         return;
     }

@@ -23,6 +23,7 @@ struct admission {
     bool asked;
     uint64_t prompt_tokens, max_tokens;
     uint64_t ceiling;
+    bool is_ctx; /* the ceiling is --ctx */
     berth_admission_result result;
 };
 
@@ -31,8 +32,10 @@ enum { ADMISSION_OPTIONS = 3 };
 
 /* Options that contradict each other; the exit code. */
 int admission_check(const struct admission_options *options, bool matrix);
-/* The exit code. */
-int admission_solve(const struct admission_options *options, double ceiling, struct admission *out);
+/* The ceiling is the largest context that fits, or the one that was asked for (0: none was) if that is smaller. The
+ * exit code. */
+int admission_solve(const struct admission_options *options, double largest, uint32_t ctx_tokens,
+                    struct admission *out);
 /* "request  admitted, ..."; nothing when none was asked. */
 void admission_text(const struct admission *admission, char *text, size_t cap);
 void admission_json(struct json_out *json, const struct admission *admission);

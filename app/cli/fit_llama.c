@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/advice.h"
 #include "common/json_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
@@ -90,13 +91,6 @@ struct spread {
 };
 static const struct spread spreads[2] = {{0.98, 1.06, 460, "CPU"}, {0.86, 1.20, 234, "Vulkan, flash attention"}};
 
-struct advice {
-    char option[64];
-    uint64_t bytes;
-    bool fits;
-};
-enum { ADVICE_MAX = 6 };
-
 struct llama_fit {
     const struct llama_options *options;
     tool_model *model;
@@ -108,8 +102,7 @@ struct llama_fit {
     char machine[160];
     char binding[256];
     bool is_device, fits;
-    struct advice advice[ADVICE_MAX];
-    uint32_t advice_count;
+    struct advice_list advice;
     const char *cannot_run; /* NULL: these rules were asked for */
 };
 
@@ -159,7 +152,7 @@ static int find_usable(struct llama_fit *fit)
     return EXIT_OK;
 }
 
-static int try_change(struct llama_fit *fit, const tool_llama *changed, const char *option)
+static int try_change(struct llama_fit *fit, const tool_llama *changed, const char *option, bool together)
 {
     tool_llama_report report;
     berth_error err;
@@ -167,11 +160,10 @@ static int try_change(struct llama_fit *fit, const tool_llama *changed, const ch
         return report_error("fit", &err);
     }
     uint64_t bytes = needed(fit, &report);
-    if (bytes < fit->needed_bytes && fit->advice_count < ADVICE_MAX) {
-        struct advice *advice = &fit->advice[fit->advice_count++];
-        snprintf(advice->option, sizeof advice->option, "%s", option);
-        advice->bytes = bytes;
-        advice->fits = bytes <= fit->usable_bytes;
+    if (together) {
+        advice_add_all(&fit->advice, option, bytes, bytes <= fit->usable_bytes);
+    } else {
+        advice_add(&fit->advice, option, fit->needed_bytes, bytes, bytes <= fit->usable_bytes);
     }
     return EXIT_OK;
 }
@@ -187,31 +179,33 @@ static int find_advice(struct llama_fit *fit)
     if (fit->max_ctx > 0 && fit->max_ctx < fit->report.ctx_tokens) {
         changed.ctx_tokens = all.ctx_tokens = fit->max_ctx;
         snprintf(option, sizeof option, "--ctx %" PRIu64, fit->max_ctx);
-        code = try_change(fit, &changed, option);
+        code = try_change(fit, &changed, option, false);
     }
     bool narrow = request->type_k != NULL && strcmp(request->type_k, "f16") != 0;
     if (code == EXIT_OK && !narrow && !request->no_flash_attention) {
         changed = *request;
         changed.type_k = changed.type_v = all.type_k = all.type_v = "q8_0";
-        code = try_change(fit, &changed, "--cache-type-k q8_0 --cache-type-v q8_0");
+        code = try_change(fit, &changed, "--cache-type-k q8_0 --cache-type-v q8_0", false);
     }
     if (code == EXIT_OK && request->no_flash_attention) {
         changed = *request;
         changed.no_flash_attention = all.no_flash_attention = false;
-        code = try_change(fit, &changed, "leaving out --no-flash-attn");
+        code = try_change(fit, &changed, "leaving out --no-flash-attn", false);
     }
     if (code == EXIT_OK && request->is_swa_full) {
         changed = *request;
         changed.is_swa_full = all.is_swa_full = false;
-        code = try_change(fit, &changed, "leaving out --swa-full");
+        code = try_change(fit, &changed, "leaving out --swa-full", false);
     }
     if (code == EXIT_OK && (request->ubatch_tokens == 0 || request->ubatch_tokens > 128)) {
         changed = *request;
         changed.ubatch_tokens = all.ubatch_tokens = 128;
-        code = try_change(fit, &changed, "--ubatch 128");
+        code = try_change(fit, &changed, "--ubatch 128", false);
     }
-    if (code == EXIT_OK && fit->advice_count > 1) {
-        code = try_change(fit, &all, "all of these");
+    if (code == EXIT_OK && fit->advice.count > 1) {
+        char together[ADVICE_OPTION_MAX];
+        advice_join(&fit->advice, together, sizeof together);
+        code = try_change(fit, &all, together, true);
     }
     return code;
 }
@@ -401,12 +395,7 @@ static void print_text(const struct llama_fit *fit)
         printf("\nA LOWER BOUND: %s.\n", fit->info.problem);
     }
     if (!fit->fits) {
-        printf("\nWhat would help:\n  --budget %" PRIu64 " is the smallest that holds it (%s)\n", fit->needed_bytes,
-               size_format(fit->needed_bytes, text));
-        for (uint32_t i = 0; i < fit->advice_count; i++) {
-            printf("  %s lowers that to %s%s\n", fit->advice[i].option, size_format(fit->advice[i].bytes, text),
-                   fit->advice[i].fits ? ", which fits" : "");
-        }
+        advice_print(&fit->advice, fit->needed_bytes, "is the smallest that holds it");
     }
     if (fit->options->explain) {
         print_explain(fit);
@@ -524,11 +513,11 @@ static void print_json(const struct llama_fit *fit)
     }
     json_plan(&json, fit);
     json_out_array(&json, "advice", false);
-    for (uint32_t i = 0; i < fit->advice_count; i++) {
+    for (uint32_t i = 0; i < fit->advice.count; i++) {
         json_out_object(&json, NULL);
-        json_out_string(&json, "option", fit->advice[i].option);
-        json_out_u64(&json, "total_bytes", fit->advice[i].bytes);
-        json_out_bool(&json, "fits", fit->advice[i].fits);
+        json_out_string(&json, "option", fit->advice.items[i].option);
+        json_out_u64(&json, "total_bytes", fit->advice.items[i].bytes);
+        json_out_bool(&json, "fits", fit->advice.items[i].fits);
         json_out_close(&json);
     }
     json_out_close(&json);
@@ -552,7 +541,7 @@ static int fit_model(struct llama_fit *fit)
     tool_model_describe(fit->model, &fit->info);
     int code = solve(fit);
     if (code == EXIT_OK) {
-        code = admission_solve(options->machine->admission, (double)fit->max_ctx, &fit->admission);
+        code = admission_solve(options->machine->admission, (double)fit->max_ctx, options->ctx_tokens, &fit->admission);
     }
     if (code == EXIT_OK && options->json) {
         print_json(fit);
@@ -584,6 +573,10 @@ int fit_cannot_run(const struct llama_options *options, const tool_checkpoint *c
     struct llama_fit fit = {.options = options, .cannot_run = reason};
     berth_error err;
     if (tool_model_of(checkpoint, &fit.model, &err) != BERTH_OK) {
+        char message[sizeof err.message];
+        snprintf(message, sizeof message, "%.320s; nor do llama.cpp's rules help: %.280s", reason, err.message);
+        snprintf(err.message, sizeof err.message, "%s", message);
+        err.object[0] = '\0'; /* it is in the message */
         return report_error("fit", &err);
     }
     return fit_model(&fit);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/advice.h"
 #include "common/json_out.h"
 #include "common/report.h"
 #include "common/sizes.h"
@@ -71,14 +72,7 @@ const struct arg_option mlx_option_rows[] = {
 };
 _Static_assert(sizeof mlx_option_rows / sizeof mlx_option_rows[0] == MLX_OPTIONS, "MLX_OPTIONS is stale");
 
-enum { DEFAULT_CTX = 8192, ADVICE_MAX = 4 };
-
-/* A change of options that lowers the total. */
-struct advice {
-    char option[64];
-    double total_bytes;
-    bool fits;
-};
+enum { DEFAULT_CTX = 8192 };
 
 struct mlx_fit {
     const struct mlx_options *options;
@@ -90,8 +84,7 @@ struct mlx_fit {
     struct admission admission;
     char other_layer[64]; /* a layer type that is billed as full attention though it is something else */
     uint32_t other_layers;
-    struct advice advice[ADVICE_MAX];
-    uint32_t advice_count;
+    struct advice_list advice;
 };
 
 /* ---- the request ------------------------------------------------------------------------------------ */
@@ -150,18 +143,23 @@ static void note_other_layers(struct mlx_fit *fit)
     }
 }
 
-static int try_change(struct mlx_fit *fit, const berth_fit_request *changed, const char *option)
+static uint64_t whole_bytes(double bytes)
+{
+    return bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX;
+}
+
+static int try_change(struct mlx_fit *fit, const berth_fit_request *changed, const char *option, bool together)
 {
     berth_fit_report report = BERTH_FIT_REPORT_INIT;
     berth_error err;
     if (berth_fit_solve(&fit->model.config, changed, &report, &err) != BERTH_OK) {
         return report_error("fit", &err);
     }
-    if (report.total_bytes < fit->report.total_bytes && fit->advice_count < ADVICE_MAX) {
-        struct advice *advice = &fit->advice[fit->advice_count++];
-        snprintf(advice->option, sizeof advice->option, "%s", option);
-        advice->total_bytes = report.total_bytes;
-        advice->fits = report.fits;
+    if (together) {
+        advice_add_all(&fit->advice, option, whole_bytes(report.total_bytes), report.fits);
+    } else {
+        advice_add(&fit->advice, option, whole_bytes(fit->report.total_bytes), whole_bytes(report.total_bytes),
+                   report.fits);
     }
     return EXIT_OK;
 }
@@ -177,18 +175,18 @@ static int find_advice(struct mlx_fit *fit)
     if (fit->report.max_safe_context >= 1 && fit->report.max_safe_context < fit->request.context_tokens) {
         changed.context_tokens = all.context_tokens = fit->report.max_safe_context;
         snprintf(ctx, sizeof ctx, "--ctx %.0f", changed.context_tokens);
-        code = try_change(fit, &changed, ctx);
+        code = try_change(fit, &changed, ctx, false);
     }
     for (int bits = 8; code == EXIT_OK && bits >= 4; bits -= 4) {
         if (fit->request.kv.layers_count == 0 && (fit->request.kv.bits == 0 || fit->request.kv.bits > bits)) {
             changed = fit->request;
             changed.kv.bits = all.kv.bits = bits;
-            code = try_change(fit, &changed, bits == 8 ? "--kv-quant 8" : "--kv-quant 4");
+            code = try_change(fit, &changed, bits == 8 ? "--kv-quant 8" : "--kv-quant 4", false);
         }
     }
     if (code == EXIT_OK && ctx[0] != '\0' && all.kv.bits == 4 && fit->request.kv.bits != 4) {
         snprintf(both, sizeof both, "%s --kv-quant 4", ctx);
-        code = try_change(fit, &all, both);
+        code = try_change(fit, &all, both, true);
     }
     return code;
 }
@@ -214,15 +212,25 @@ static int solve(struct mlx_fit *fit)
     }
     berth_kv_cost_of(&fit->model.config, &fit->request.kv, &fit->cost);
     note_other_layers(fit);
-    code = admission_solve(options->admission, fit->report.max_safe_context, &fit->admission);
+    code = admission_solve(options->admission, fit->report.max_safe_context, 0, &fit->admission);
     return code == EXIT_OK && !fit->report.fits ? find_advice(fit) : code;
+}
+
+/* The rules bill a context that the model does not have; what they say of it is read with that in mind. */
+static void print_above(const struct mlx_fit *fit)
+{
+    double most = fit->model.config.number[BERTH_FIT_MAX_POSITIONS];
+    if (fit->report.context_tokens > most) {
+        printf("The context%s is above the model's own maximum of %.0f tokens:\n--ctx %.0f asks about that.\n",
+               fit->options->ctx_tokens > 0 ? "" : ", 8192 where --ctx is absent,", most, most);
+    }
 }
 
 /* ---- text ------------------------------------------------------------------------------------------- */
 
 static const char *bytes_text(double bytes, char text[FORMAT_MAX])
 {
-    return size_format(bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX, text);
+    return size_format(whole_bytes(bytes), text);
 }
 
 static void line(const char *name, double bytes, const char *more)
@@ -263,9 +271,6 @@ static void print_notes(const struct mlx_fit *fit)
     if (fit->other_layers > 0) {
         printf("\nThese rules bill %" PRIu32 " layers of type '%s' as full attention.\n", fit->other_layers,
                fit->other_layer);
-    }
-    if (fit->report.context_tokens > number[BERTH_FIT_MAX_POSITIONS]) {
-        printf("\nThe context is above the model's own maximum of %.0f tokens.\n", number[BERTH_FIT_MAX_POSITIONS]);
     }
     if (number[BERTH_FIT_KV_SHARED_LAYERS] > 0) {
         double owned = berth_kv_owned_bytes_at(&fit->model.config, fit->report.context_tokens, &fit->request.kv);
@@ -329,8 +334,9 @@ static void print_text(const struct mlx_fit *fit)
     const berth_fit_config *config = &fit->model.config;
     char text[FORMAT_MAX];
     char more[160] = "";
-    printf("%s @ %.0f context - %s (MLX rules)\n\n", fit->model.name, report->context_tokens,
-           fit->request.machine.name);
+    printf("%s @ %.0f context - %s (MLX rules)\n", fit->model.name, report->context_tokens, fit->request.machine.name);
+    print_above(fit);
+    putchar('\n');
     if (config->enable_moe_block && fit->request.experts_bytes > 0) {
         snprintf(more, sizeof more, "(experts %s; top %.0f/%.0f read per token)",
                  bytes_text(fit->request.experts_bytes, text), config->number[BERTH_FIT_TOP_K],
@@ -355,15 +361,14 @@ static void print_text(const struct mlx_fit *fit)
         char request[256];
         admission_text(&fit->admission, request, sizeof request);
         printf("\nRequest %s\n", request);
+        if (fit->options->ctx_tokens > 0 && fit->options->ctx_tokens < report->max_safe_context) {
+            printf("(by these rules --ctx is what the plan bills, and the largest safe context what a request may\n"
+                   "take)\n");
+        }
     }
     print_notes(fit);
     if (!report->fits) {
-        printf("\nWhat would help:\n  --budget %.0f is the smallest that holds it (%s)\n", ceil(report->total_bytes),
-               bytes_text(report->total_bytes, text));
-        for (uint32_t i = 0; i < fit->advice_count; i++) {
-            printf("  %s lowers that to %s%s\n", fit->advice[i].option, bytes_text(fit->advice[i].total_bytes, text),
-                   fit->advice[i].fits ? ", which fits" : "");
-        }
+        advice_print(&fit->advice, whole_bytes(report->total_bytes), "is the smallest that holds it");
     }
     if (fit->options->explain) {
         print_explain(fit);
@@ -450,11 +455,11 @@ static void print_json(const struct mlx_fit *fit)
     json_plan(&json, fit);
     json_arithmetic(&json, fit);
     json_out_array(&json, "advice", false);
-    for (uint32_t i = 0; i < fit->advice_count; i++) {
+    for (uint32_t i = 0; i < fit->advice.count; i++) {
         json_out_object(&json, NULL);
-        json_out_string(&json, "option", fit->advice[i].option);
-        number(&json, "total_bytes", fit->advice[i].total_bytes);
-        json_out_bool(&json, "fits", fit->advice[i].fits);
+        json_out_string(&json, "option", fit->advice.items[i].option);
+        json_out_u64(&json, "total_bytes", fit->advice.items[i].bytes);
+        json_out_bool(&json, "fits", fit->advice.items[i].fits);
         json_out_close(&json);
     }
     json_out_close(&json);
@@ -573,7 +578,9 @@ static int print_matrix(const struct mlx_fit *fit)
     if (matrix.rows == 0) {
         return report_usage("fit", "--filter: no machine of the table has '%s'", fit->options->filter);
     }
-    printf("%s @ %.0f context (MLX rules)\n\n", fit->model.name, fit->report.context_tokens);
+    printf("%s @ %.0f context (MLX rules)\n", fit->model.name, fit->report.context_tokens);
+    print_above(fit);
+    putchar('\n');
     table_print(&table);
     table_row(&table, head);
     code = all_rows(&matrix);

@@ -65,6 +65,19 @@ int fit_target_read(const struct mlx_options *options, const char *disk, struct 
     return code;
 }
 
+static const char *machine_problem(const struct mlx_machine *machine, const char *kind, const char *vendor)
+{
+    return strstr(kind, "gpu") != NULL ? "it computes on processors, not on graphics cards"
+           : strcmp(vendor, "Apple") == 0 || (machine->vendor != NULL && strcmp(machine->vendor, "Apple") == 0)
+               ? "it needs Linux, on x86-64 or arm64"
+               : NULL;
+}
+
+const char *fit_target_problem(const struct fit_target *target)
+{
+    return target->other ? machine_problem(&target->machine, target->kind, "") : NULL;
+}
+
 int fit_hits_read(const char *text, struct fit_target *out)
 {
     double percent = 0;
@@ -317,6 +330,12 @@ static int matrix_row(void *user, const struct mlx_machine *machine, const char 
         json_real_or_null(&m->json, "low", speed.decode.low);
         json_real_or_null(&m->json, "high", speed.decode.high);
         json_out_string(&m->json, "binding", binding);
+        const char *problem = machine_problem(machine, machine->kind, vendor);
+        if (problem != NULL) {
+            json_out_string(&m->json, "machine_problem", problem);
+        } else {
+            json_out_null(&m->json, "machine_problem");
+        }
         json_out_close(&m->json);
         return EXIT_OK;
     }
@@ -381,7 +400,8 @@ int fit_speed_matrix(const struct mlx_options *options, const char *disk, const 
     }
     if (code == EXIT_OK) {
         printf("\nAt %" PRIu32 " tokens of context, by the law of each class of machine at the bandwidth\n"
-               "of its data sheet. Graphics cards: were the model in their memory. GiB: usable.\n"
+               "of its data sheet. GiB: usable. Berth runs on Linux, on x86-64 and arm64:\n"
+               "rows of Apple machines and of graphics cards are what it would do there.\n"
                "The speed of streaming needs --disk GB/S.\n",
                plan->ctx_tokens);
     }

@@ -31,6 +31,9 @@ struct fit_target {
 int fit_target_read(const struct mlx_options *options, const char *disk, struct fit_target *out,
                     uint64_t *budget_bytes);
 
+/* Why Berth itself does not run on the machine that was named; NULL: it does, or it is this one. */
+const char *fit_target_problem(const struct fit_target *target);
+
 /* --hits; text NULL: not given. The exit code. */
 int fit_hits_read(const char *text, struct fit_target *out);
 

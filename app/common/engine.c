@@ -160,23 +160,33 @@ static bool isa_is_here(int isa)
     return false;
 }
 
-static berth_ledger_use ledger_use(const struct model_options *options, const struct engine_needs *needs)
+/* In the option's words: one that is none would mean "on" to us, and hardly that to whoever wrote it. */
+int engine_ledger_setting(const char *verb, int *out)
 {
     const char *setting = host_setting("BERTH_LEDGER");
+    *out = LEDGER_DEFAULT;
+    for (const struct arg_choice *choice = ledger_choices; setting != NULL && choice->name != NULL; choice++) {
+        *out = strcmp(setting, choice->name) == 0 ? choice->value : *out;
+    }
+    return setting == NULL || *out != LEDGER_DEFAULT
+               ? EXIT_OK
+               : report_usage(verb, "BERTH_LEDGER in the environment: '%.60s' is not one of on, read, off", setting);
+}
+
+/* The option, else the environment, else what the verb does. */
+static int ledger_use(const char *verb, const struct model_options *options, const struct engine_needs *needs,
+                      berth_ledger_use *out)
+{
     int chosen = options->ledger;
-    for (const struct arg_choice *choice = ledger_choices; chosen == LEDGER_DEFAULT && choice->name != NULL; choice++) {
-        chosen = setting != NULL && strcmp(setting, choice->name) == 0 ? choice->value : chosen;
-    }
-    switch (chosen) {
-    case LEDGER_READ:
-        return BERTH_LEDGER_READ;
-    case LEDGER_OFF:
-        return BERTH_LEDGER_OFF;
-    case LEDGER_ON:
-        return BERTH_LEDGER_ON;
-    default:
-        return needs->observe ? BERTH_LEDGER_READ : BERTH_LEDGER_ON;
-    }
+    int code = chosen == LEDGER_DEFAULT ? engine_ledger_setting(verb, &chosen) : EXIT_OK;
+    bool reads = chosen == LEDGER_READ || (chosen == LEDGER_DEFAULT && needs->observe);
+    *out = reads ? BERTH_LEDGER_READ : chosen == LEDGER_OFF ? BERTH_LEDGER_OFF : BERTH_LEDGER_ON;
+    return code;
+}
+
+const char *engine_more_ctx(uint32_t ctx_tokens, uint32_t ctx_max_tokens)
+{
+    return ctx_tokens < ctx_max_tokens ? "raise --ctx" : "it is the model's largest, so shorten the prompt";
 }
 
 int engine_config(const char *verb, const struct model_options *options, const struct engine_needs *needs,
@@ -209,8 +219,8 @@ int engine_config(const char *verb, const struct model_options *options, const s
         ctx = needs->ctx_tokens > ctx ? needs->ctx_tokens : ctx;
     }
     if (!needs->text_only && needs->text_bytes > (uint64_t)ctx * TOKEN_BYTES_MOST) {
-        return report_failure(verb, "a prompt of %llu bytes does not fit a context of %u tokens; raise --ctx",
-                              (unsigned long long)needs->text_bytes, ctx);
+        return report_failure(verb, "a prompt of %llu bytes does not fit a context of %u tokens; %s",
+                              (unsigned long long)needs->text_bytes, ctx, engine_more_ctx(ctx, shape.ctx_max_tokens));
     }
     uint64_t text = engine_text_bytes(ctx);
     text = needs->text_bytes > text ? needs->text_bytes : text;
@@ -230,12 +240,11 @@ int engine_config(const char *verb, const struct model_options *options, const s
     config->policy = options->policy;
     config->io_engine = options->io;
     config->pins = options->pins;
-    config->ledger = ledger_use(options, needs);
     config->ledger_path = options->ledger_path;
     config->ledger_half_life_tokens = (double)options->ledger_half_life;
     config->record_routes = options->record_routes;
     config->mode = needs->text_only ? BERTH_OPEN_TEXT : BERTH_OPEN_FULL;
-    return EXIT_OK;
+    return ledger_use(verb, options, needs, &config->ledger);
 }
 
 void engine_name_budget(const struct model_options *options, berth_plan *plan)

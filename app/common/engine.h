@@ -94,6 +94,12 @@ void engine_watch_prefill(struct engine *engine, uint64_t tokens);
 /* Bytes of the buffers that verbs take for a context: prompt text, rendered text, ids twice. */
 uint64_t engine_text_bytes(uint32_t ctx_tokens);
 
+/* $BERTH_LEDGER as enum ledger_option; the exit code. */
+int engine_ledger_setting(const char *verb, int *out);
+
+/* What to do about a prompt longer than the context. */
+const char *engine_more_ctx(uint32_t ctx_tokens, uint32_t ctx_max_tokens);
+
 /* Memory of the program: zeroed, NULL after a message when refused. Free with free(). */
 void *engine_take(const char *verb, uint64_t bytes);
 

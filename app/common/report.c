@@ -60,6 +60,7 @@ void report_help(const struct arg_spec *spec, FILE *out)
 
 int (*report_resolve_model)(const char *verb, const char **path);
 bool report_looked_up;
+const char *report_unfound_model;
 
 static int resolve_models(const struct arg_spec *spec, void *target)
 {
@@ -147,6 +148,13 @@ static void put_safe(const char *text, FILE *out)
 int report_error(const char *verb, const berth_error *err)
 {
     fprintf(stderr, "berth %s: ", verb);
+    if (err->status == BERTH_ERR_NOT_FOUND && report_unfound_model != NULL &&
+        strncmp(err->path, report_unfound_model, sizeof err->path - 1) == 0) {
+        fputc('\'', stderr);
+        put_safe(err->path, stderr);
+        fputs("' is no file, and no known model is called so ('berth models' looks for them)\n", stderr);
+        return EXIT_FAILED;
+    }
     if (err->path[0] != '\0') {
         put_safe(err->path, stderr);
         fputs(": ", stderr);

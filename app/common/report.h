@@ -14,6 +14,8 @@ enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_FIT = 3, 
 extern int (*report_resolve_model)(const char *verb, const char **path);
 /* The resolver looked a name up: what it loaded stays in memory. */
 extern bool report_looked_up;
+/* What was given for MODEL when it is neither a file nor a known name; NULL: something else. */
+extern const char *report_unfound_model;
 
 /* Parses a verb's command line; a positional MODEL is resolved. True: go on. False: help or a usage error was printed
  * and *code is the exit code. */

@@ -349,8 +349,7 @@ static int resolve_name(const char *verb, struct store *store, const char *query
         fprintf(stderr, "Say more of the name, or give the path.\n");
         return EXIT_USAGE;
     }
-    report_note("'%.80s' is no file, and no known model is called so ('berth models' looks for them)", query);
-    return EXIT_OK;
+    return EXIT_OK; /* the verb says so when it gets there: options are looked at first */
 }
 
 int models_resolve(const char *verb, const char **path, char *buffer, size_t cap, bool *used)
@@ -359,9 +358,10 @@ int models_resolve(const char *verb, const char **path, char *buffer, size_t cap
     char problem[STORE_PROBLEM_MAX];
     *used = false;
     bool is_name = (*path)[0] != '\0' && (*path)[0] != '/' && (*path)[0] != '.' && !host_file_size(*path, &bytes);
+    report_unfound_model = is_name ? *path : NULL;
     struct store *store = is_name ? store_open_within(false, STORE_WAIT_BRIEF_MS, problem) : NULL;
     if (store == NULL) {
-        return EXIT_OK; /* the verb says that there is no such file */
+        return EXIT_OK;
     }
     *used = true;
     buffer[0] = '\0';

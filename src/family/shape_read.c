@@ -20,12 +20,22 @@ static berth_status missing(struct shape_reading *r, enum shape_number number, c
 {
     const char *name = source_name(&r->source, &shape_keys[number]);
     bool listed = r->row != NULL && r->type.bytes > 0;
-    berth_status status = error_set(r->source.err, BERTH_ERR_FORMAT,
-                                    "\"%s\" is missing or 0, so %s has no size%s; add it to the %s", name, what,
-                                    r->source.meta != NULL ? ""
-                                    : listed               ? ", and its model_type has no default for it"
-                                                           : ", and there is no default for this model_type",
-                                    r->source.meta != NULL ? "metadata" : "configuration");
+    bool inside = r->source.meta != NULL;
+    berth_status status;
+    if (inside && r->row == NULL) { /* which names its keys may have is anybody's guess */
+        status =
+            error_set(r->source.err, BERTH_ERR_FORMAT,
+                      "architecture \"%.*s\" is not known to this version, and \"%s\" is missing or 0, so %s has "
+                      "no size",
+                      (int)(r->source.arch.bytes < 80 ? r->source.arch.bytes : 80), r->source.arch.ptr, name, what);
+    } else {
+        status = error_set(r->source.err, BERTH_ERR_FORMAT,
+                           "\"%s\" is missing or 0, so %s has no size%s; add it to the %s", name, what,
+                           inside   ? ""
+                           : listed ? ", and its model_type has no default for it"
+                                    : ", and there is no default for this model_type",
+                           inside ? "metadata" : "configuration");
+    }
     error_at_object(r->source.err, name, strlen(name));
     if (r->source.path != NULL) {
         error_at_path(r->source.err, r->source.path);

@@ -154,6 +154,11 @@ static berth_status open_file(struct opening *o, const char *path, berth_error *
     char folder[CHECKPOINT_PATH_BYTES];
     const char *name = checkpoint_split_path(path, folder);
     bool whole = str_is(str_from(name), "config.json") || str_ends(str_from(name), STR(".safetensors.index.json"));
+    if (!whole && str_ends(str_from(name), STR(".json"))) {
+        TRY(checkpoint_join(o->out->path, "", str_from(path), err));
+        checkpoint_set_name(o->out, str_from(name));
+        return checkpoint_open_config(o, folder, name, err);
+    }
     if (!whole && !str_ends(str_from(name), STR(".safetensors"))) {
         return checkpoint_open_gguf(o, path, err);
     }

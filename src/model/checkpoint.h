@@ -44,6 +44,7 @@ enum {
  * - a GGUF file (whatever its name); of a split one any shard, the others are found by name;
  * - a directory with config.json and safetensors, or with exactly one GGUF model (mmproj files aside);
  * - config.json, *.safetensors.index.json or a shard inside such a directory: the same as the directory;
+ * - another .json file: a configuration alone, without CHECKPOINT_WANT_TENSORS;
  * - a .safetensors file that no index names: that file alone, with config.json beside it.
  * Without CHECKPOINT_WANT_TENSORS no safetensors file is opened, `tensors` stays empty and a directory may hold nothing
  * but config.json. Data sections that are cut off are found from the sizes of the files.

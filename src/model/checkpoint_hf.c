@@ -58,7 +58,7 @@ static berth_status read_config(struct opening *o, const char *directory, const 
     bool is_directory = false;
     uint64_t bytes = 0;
     TRY(checkpoint_join(path, directory, str_from(name), err));
-    if (strcmp(name, "config.json") == 0 && os_path_info(path, &is_directory, &bytes, NULL) == BERTH_OK &&
+    if (strcmp(name, "tokenizer_config.json") != 0 && os_path_info(path, &is_directory, &bytes, NULL) == BERTH_OK &&
         !is_directory && bytes > CONFIG_MAX) {
         return at_path(error_set(err, BERTH_ERR_LIMIT, "the file has %llu bytes, a configuration has at most %d",
                                  (unsigned long long)bytes, CONFIG_MAX),
@@ -325,4 +325,16 @@ berth_status checkpoint_open_hf(struct opening *o, const char *directory, const 
     }
     TRY(open_files(o, directory, alone, err));
     return layouts_apply(out, o->scratch, err);
+}
+
+berth_status checkpoint_open_config(struct opening *o, const char *directory, const char *name, berth_error *err)
+{
+    o->out->format = CHECKPOINT_SAFETENSORS;
+    if ((o->want & CHECKPOINT_WANT_TENSORS) != 0) {
+        return at_path(error_set(err, BERTH_ERR_NOT_FOUND,
+                                 "a configuration by itself, with no weights: name the directory that has both, or "
+                                 "call it config.json if they lie beside it"),
+                       o->out->path, err);
+    }
+    return read_config(o, directory, name, &o->out->config_json, err);
 }

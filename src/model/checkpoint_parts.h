@@ -19,6 +19,8 @@ enum { CHECKPOINT_PATH_BYTES = sizeof(((struct checkpoint *)0)->path) };
 berth_status checkpoint_open_gguf(struct opening *o, const char *path, berth_error *err);
 /* out->path is the directory; `alone`: NULL, or the name of the one file in it to open. */
 berth_status checkpoint_open_hf(struct opening *o, const char *directory, const char *alone, berth_error *err);
+/* out->path is the file, which is a config.json by whatever name; there are no tensors to want. */
+berth_status checkpoint_open_config(struct opening *o, const char *directory, const char *name, berth_error *err);
 /* True when an index in the directory names this file. */
 berth_status checkpoint_index_names(struct opening *o, const char *directory, const char *name, bool *named,
                                     berth_error *err);

@@ -23,16 +23,27 @@ struct tool_model {
 
 /* ---- opening ---------------------------------------------------------------------------------------- */
 
-/* A directory or config.json without weights opens as configuration alone. */
+/* A directory or config.json without weights opens as configuration alone, and so does one whose sizes are said. */
 static berth_status open_files(tool_model *model, const char *path, bool has_sizes, struct arena *arena,
                                berth_error *err)
 {
     berth_error first;
+    if (has_sizes) {
+        TRY(checkpoint_open(&model->own, path, 0, arena, NULL, err));
+        if (model->own.format != CHECKPOINT_GGUF) {
+            return BERTH_OK;
+        }
+        berth_status status = error_set(err, BERTH_ERR_ARGUMENT,
+                                        "sizes of weights can be said of a config.json or a Hugging Face directory; "
+                                        "a GGUF file has its own");
+        error_at_path(err, path);
+        return status;
+    }
     berth_status status = checkpoint_open(&model->own, path, CHECKPOINT_WANT_TENSORS, arena, NULL, &first);
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
-    if (has_sizes || str_ends(str_from(path), STR(".json"))) {
+    if (str_ends(str_from(path), STR(".json"))) {
         berth_error second;
         if (checkpoint_open(&model->own, path, 0, arena, NULL, &second) == BERTH_OK) {
             return BERTH_OK;

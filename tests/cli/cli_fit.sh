@@ -283,4 +283,81 @@ for options in '--ctx 512 --kv f32 --chunk 64' '--ctx 512 --kv f32' '--ctx 300 -
         advice "$options --budget $((floor - less))"
     done
 done
+# What would help: every line says whether it is enough, none changes nothing, and all together comes only where it does
+# more than each.
+go fit "$model" --kv f32 --chunk 512 --budget 3MiB
+want_code 3
+checks=$((checks + 1))
+sed -n '/^What would help/,$p' "$work/out" | tail -n +3 | tr '\n' ' ' | sed 's/  --/\n--/g' | grep . |
+    grep -vE 'lowers that to .*, which (fits|is not enough)' && fail 'advice that does not say whether it is enough'
+go fit "$model" --engine mlx --weights-bytes 20GB --budget 19GiB
+want_code 3
+want_out '--ctx 512 lowers that to 18.89 GiB, which fits'
+checks=$((checks + 1))
+! grep -q -e '--kv-quant' "$work/out" || fail 'advice that changes nothing'
+
+# A machine that Berth does not run on: said in a line, and in JSON.
+for machine in 'RTX 4090' 'M4 Pro'; do
+    go fit "$model" --machine "$machine"
+    want_code 0
+    want_out 'Berth does not run there: it '
+done
+go fit "$model" --machine 'RTX 4090' --json
+want_value machine_problem 'it computes on processors, not on graphics cards'
+go fit "$model" --ram 8GiB --json
+want_value machine_problem null
+go fit "$model" --matrix --filter 'RTX 4090' --json
+want_value matrix.0.machine_problem 'it computes on processors, not on graphics cards'
+
+# --ctx is the context that there is: a request has no more.
+go fit "$model" --budget 1GiB --ctx 64 --prompt 60 --max-tokens 100 --admission reject --json
+want_code 3
+want_value admission.ceiling 64
+go fit "$model" --budget 1GiB --ctx 64 --prompt 60 --max-tokens 100
+want_code 0
+want_out 'of at most 64 tokens (--ctx); the answer is cut to 4'
+go fit "$model" --engine llama.cpp --budget 1GiB --ctx 64 --prompt 60 --max-tokens 100 --admission reject --json
+want_code 3
+want_value admission.ceiling 64
+
+# The environment speaks the words of the option, and is refused like it.
+for word in OFF 0 no ; do
+    BERTH_LEDGER=$word go fit "$model"
+    want_code 2
+    want_err "'$word' is not one of on, read, off"
+    BERTH_LEDGER=$word go models
+    want_code 2
+    BERTH_LEDGER=$word go fit "$model" --ledger off -q
+    want_code 0
+done
+BERTH_LEDGER=off
+
+# Neither a file nor a name: one line says so, and it names what was typed.
+for verb in inspect fit 'fit --engine mlx' 'fit --engine llama.cpp' 'tokenize -p x' 'run -p x'; do
+    # shellcheck disable=SC2086
+    go $verb no-such-model
+    want_code 1
+    want_err "'no-such-model' is no file, and no known model is called so"
+    checks=$((checks + 1))
+    [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'more than one line'
+done
+
+# A GGUF file of an architecture that nobody knows: fit names it, like run.
+printf 'GGUF\003\000\000\000\000\000\000\000\000\000\000\000\001\000\000\000\000\000\000\000' >"$work/unknown.gguf"
+printf '\024\000\000\000\000\000\000\000general.architecture\010\000\000\000\007\000\000\000\000\000\000\000zorblax' >>"$work/unknown.gguf"
+go fit "$work/unknown.gguf"
+want_code 1
+want_err 'general.architecture "zorblax" is not a family this version can run'
+go fit "$work/unknown.gguf" --engine llama.cpp
+want_code 1
+want_err 'architecture "zorblax" is not known to this version'
+
+# A prompt longer than the context: --ctx is named where a larger one exists.
+go run "$model" --ids 1,2,3,4,5,6,7,8,9 --ctx 8
+want_code 1
+want_err 'raise --ctx'
+most=$("$berth" inspect "$model" --json | sed -n 's/.*"ctx_max": \([0-9]*\).*/\1/p')
+go run "$model" --ids "$(seq -s, 1 1 $((most + 1)) | sed 's/[0-9]*/1/g')" --ctx "$most"
+want_code 1
+want_err "it is the model's largest"
 finish

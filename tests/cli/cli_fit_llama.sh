@@ -226,4 +226,23 @@ want_err 'a device, pipe or socket'
 go run "$golden/qwen3-moe" --ids 1 --policy nope
 want_code 2
 want_err 'belady (berth replay only)'
+# Sizes that are said count, also where weights lie beside the configuration; any name of it will do. A GGUF file has its
+# own.
+go fit "$golden/qwen3-moe" --engine llama.cpp --weights-bytes 20GB --json
+want_json
+checks=$((checks + 1))
+[ "$(($(value model.weights.resident_bytes) + $(value model.weights.expert_bytes) + $(value model.weights.lookup_bytes)))" = 20000000000 ] ||
+    fail 'the weights are not what was said'
+cp "$golden/qwen3-moe/config.json" "$work/c.json"
+go fit "$work/c.json" --engine llama.cpp --weights-bytes 20GB -q --budget 1TB
+want_code 0
+go inspect "$work/c.json"
+want_code 1
+want_err 'a configuration by itself'
+go fit "$root/models/pocket-moe-q8_0.gguf" --engine llama.cpp --weights-bytes 20GB
+want_code 2
+want_err 'a GGUF file has its own'
+go fit "$golden/qwen3-moe" --engine llama.cpp --experts-bytes 1MB
+want_code 2
+want_err '--experts-bytes goes with --weights-bytes'
 finish

@@ -171,4 +171,9 @@ go fit "$golden/qwen3-moe" --engine mlx --kv f32
 want_code 2
 go fit "$golden/qwen3-moe" --engine mlx --filter apple
 want_code 2
+# A context above the model's own is said before the verdict that it is part of.
+go fit "$golden/qwen3-moe" --engine mlx --weights-bytes 1GB --machine 'M4 Pro 24GB'
+want_code 0
+checks=$((checks + 1))
+sed -n '/own maximum of 512 tokens/,$p' "$work/out" | grep -q 'FITS' || fail 'the verdict comes first'
 finish
