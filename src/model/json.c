@@ -35,15 +35,25 @@ static enum json_kind fail_at(struct json *json, size_t at, const char *what)
     return JSON_ERROR;
 }
 
+/* Indented documents are half white space: a new line and eight spaces are one step. */
+static inline size_t space_end(const char *ptr, size_t at, size_t bytes)
+{
+    const uint64_t spaces = 0x2020202020202020u;
+    if (at < bytes && ptr[at] == '\n') {
+        at++;
+    }
+    while (bytes - at >= 8 && load_u64(ptr + at) == spaces) {
+        at += 8;
+    }
+    while (at < bytes && (ptr[at] == ' ' || ptr[at] == '\n' || ptr[at] == '\t' || ptr[at] == '\r')) {
+        at++;
+    }
+    return at;
+}
+
 static void skip_space(struct json *json)
 {
-    while (json->at < json->bytes) {
-        char c = json->ptr[json->at];
-        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
-            return;
-        }
-        json->at++;
-    }
+    json->at = space_end(json->ptr, json->at, json->bytes);
 }
 
 /* The top bit of the first of eight bytes that is a quote, a backslash, a control character or not ASCII, and bits
@@ -350,6 +360,48 @@ void json_took_value(struct json *json, size_t at)
 {
     json->at = at;
     value_done(json);
+}
+
+/* A string without escapes, with white space around it; *place moves behind that. */
+static bool took_plain(const struct json *json, size_t *place, size_t longest, struct str *out)
+{
+    const char *ptr = json->ptr;
+    size_t bytes = json->bytes;
+    size_t at = space_end(ptr, *place, bytes);
+    if (at >= bytes || ptr[at] != '"') {
+        return false;
+    }
+    size_t start = ++at;
+    while (at < bytes && ptr[at] != '"') {
+        unsigned char c = (unsigned char)ptr[at];
+        if (c >= 0x20 && c < 0x80 && c != '\\') {
+            at++;
+            continue;
+        }
+        int length = c < 0x80 ? 0 : utf8_sequence((const unsigned char *)ptr + at, bytes - at);
+        if (length <= 0) {
+            return false;
+        }
+        at += (size_t)length;
+    }
+    if (at >= bytes || at - start > longest) {
+        return false;
+    }
+    *out = (struct str){ptr + start, at - start};
+    *place = space_end(ptr, at + 1, bytes);
+    return *place < bytes;
+}
+
+bool json_took_pair(struct json *json, size_t longest, struct str *first, struct str *second)
+{
+    size_t at = json->at;
+    if (json->token.kind != JSON_ARRAY_BEGIN || !took_plain(json, &at, longest, first) || json->ptr[at++] != ',' ||
+        !took_plain(json, &at, longest, second) || json->ptr[at] != ']') {
+        return false;
+    }
+    json->at = at;
+    (void)close_container(json);
+    return true;
 }
 
 berth_status json_fail(const struct json *json, const char *path, berth_error *err)

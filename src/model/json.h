@@ -58,6 +58,10 @@ enum json_kind json_next(struct json *json);
 bool json_skip(struct json *json);
 /* After KEY: the caller has read the member's value itself, a sound one that ends before byte `at`. */
 void json_took_value(struct json *json, size_t at);
+/* After ARRAY_BEGIN: reads the rest of an array of two strings without escapes, as long lists of them are quickest
+ * read, and leaves ARRAY_END. False: it is something else, a string has more than `longest` bytes, or it is malformed;
+ * nothing has been read then. */
+bool json_took_pair(struct json *json, size_t longest, struct str *first, struct str *second);
 /* Fills err from the parser's error: "JSON: <what> at byte N". `path` may be NULL. */
 berth_status json_fail(const struct json *json, const char *path, berth_error *err);
 

@@ -40,16 +40,26 @@ static uint64_t pair_key(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left | (uint64_t)(uint32_t)right << ID_BITS;
 }
 
+static uint64_t pair_hash(uint64_t key)
+{
+    uint64_t hash = (key ^ key >> ID_BITS) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    return hash * 0xbf58476d1ce4e5b9u;
+}
+
+static uint32_t first_slot(const struct merges *merges, uint64_t hash)
+{
+    return (uint32_t)((hash >> 32) * merges->slots_count >> 32);
+}
+
 /* Finds the slot of a pair, or the free slot where its walk ends. Bits of the hash beside each index tell most other
  * pairs apart without a look at them: the usual answer, that two symbols do not merge, costs one cache miss. */
 static uint32_t find_slot(const struct merges *merges, uint64_t key, uint32_t *mark)
 {
     const uint64_t key_mask = ((uint64_t)1 << (2 * ID_BITS)) - 1;
-    uint64_t hash = (key ^ key >> ID_BITS) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-    hash *= 0xbf58476d1ce4e5b9u;
+    uint64_t hash = pair_hash(key);
     *mark = (uint32_t)hash & ~INDEX_MASK;
-    uint32_t slot = (uint32_t)((hash >> 32) * merges->slots_count >> 32);
+    uint32_t slot = first_slot(merges, hash);
     for (;;) {
         uint32_t entry = merges->slots[slot];
         if (entry == 0 ||
@@ -58,6 +68,11 @@ static uint32_t find_slot(const struct merges *merges, uint64_t key, uint32_t *m
         }
         slot = slot + 1 == merges->slots_count ? 0 : slot + 1;
     }
+}
+
+void merges_expect(const struct merges *merges, int32_t left, int32_t right)
+{
+    __builtin_prefetch(&merges->slots[first_slot(merges, pair_hash(pair_key(left, right)))]);
 }
 
 void merges_add(struct merges *merges, uint32_t index, int32_t left, int32_t right, int32_t result, bool replace)

@@ -26,6 +26,9 @@ berth_status merges_layout(const struct text_build *build, uint64_t count, struc
 /* `replace`: a pair that is there already gets the new rank and result (Hugging Face); else the first one stays. */
 void merges_add(struct merges *merges, uint32_t index, int32_t left, int32_t right, int32_t result, bool replace);
 
+/* Says that a pair will be added soon. */
+void merges_expect(const struct merges *merges, int32_t left, int32_t right);
+
 /* One symbol of a piece of text while it is merged: a doubly linked list inside an array. */
 struct merge_symbol {
     int32_t id;    /* VOCAB_NONE: merged away */

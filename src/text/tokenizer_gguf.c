@@ -154,6 +154,7 @@ static berth_status read_merges(const struct text_build *build, const struct met
     TRY(begin_strings(meta, "tokenizer.ggml.merges", &walk, &count, err));
     TRY(merges_layout(build, count, &text->merges, err));
     uint32_t kept = 0;
+    int32_t result = VOCAB_NONE;
     for (uint64_t number = 0; meta_strings_next(&walk, &merge); number++) {
         /* The first character may be a space itself. */
         const char *space = merge.bytes < 2 ? NULL : memchr(merge.ptr + 1, ' ', merge.bytes - 1);
@@ -162,7 +163,7 @@ static berth_status read_merges(const struct text_build *build, const struct met
         struct str right = {merge.ptr + left_bytes + 1, space == NULL ? 0 : merge.bytes - left_bytes - 1};
         int32_t left_id = space == NULL ? VOCAB_NONE : vocab_find(&text->vocab, left);
         int32_t right_id = space == NULL ? VOCAB_NONE : vocab_find(&text->vocab, right);
-        int32_t result = space == NULL ? VOCAB_NONE : vocab_find_joined(&text->vocab, left, right);
+        result = space == NULL ? VOCAB_NONE : vocab_find_joined_near(&text->vocab, left, right, result + 1);
         if (left_id == VOCAB_NONE || right_id == VOCAB_NONE || result == VOCAB_NONE) {
             return error_set(err, BERTH_ERR_FORMAT,
                              "tokenizer.ggml.merges: merge %llu, \"%.*s\", is not two tokens that make a third",

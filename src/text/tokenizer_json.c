@@ -8,10 +8,21 @@
 
 #include <assert.h>
 
+/* One of the vocabulary, as noted by the walk over the document. */
+struct entry {
+    uint32_t at; /* of the spelling as written, in the document */
+    uint32_t written_bytes;
+    uint32_t bytes : 31; /* without escapes */
+    uint32_t escaped : 1;
+    int32_t id;
+};
+
 struct scan {
-    struct json vocab, merges; /* at the first token of the value */
+    struct str document;
+    struct json merges; /* at the first token of the value */
     bool has_vocab, has_merges;
-    uint32_t entries; /* of vocab */
+    struct entry *entries; /* [entries_count] of vocab, in temp memory */
+    uint32_t entries_count;
     uint64_t merges_count;
     int64_t last_id; /* largest id */
     uint64_t spelling_bytes;
@@ -50,43 +61,43 @@ static berth_status token_id(const struct json *at, int32_t *id, berth_error *er
     return BERTH_OK;
 }
 
-/* Steps to the next entry of the vocabulary object; false at its end. */
-static berth_status next_entry(struct json *at, char *spare, bool *more, struct str *spelling, int32_t *id,
-                               berth_error *err)
+/* Notes an entry: nothing else takes temp memory meanwhile, so that they lie side by side. */
+static berth_status note_entry(const struct text_build *build, struct scan *scan, const struct json_token *key,
+                               struct entry entry, berth_error *err)
 {
-    enum json_kind kind = json_next(at);
-    *more = kind == JSON_KEY;
-    if (kind != JSON_KEY) {
-        return kind == JSON_OBJECT_END ? BERTH_OK : json_read_wrong(at, "the vocabulary", "an object", err);
-    }
-    TRY(spelling_of(at, spare, spelling, err));
-    (void)json_next(at);
-    return token_id(at, id, err);
+    struct entry *place = arena_take(build->temp, 1, sizeof *place, sizeof(uint32_t));
+    TRY(arena_check(build->temp, "tokenizer", err));
+    entry.at = (uint32_t)(key->raw.ptr - scan->document.ptr);
+    entry.written_bytes = (uint32_t)key->raw.bytes;
+    entry.escaped = key->escaped;
+    *place = entry;
+    scan->entries = scan->entries_count++ == 0 ? place : scan->entries;
+    scan->spelling_bytes += entry.bytes;
+    scan->last_id = entry.id > scan->last_id ? entry.id : scan->last_id;
+    return BERTH_OK;
 }
 
-static berth_status count_vocab(struct scan *scan, struct json *at, berth_error *err)
+static berth_status count_vocab(const struct text_build *build, struct scan *scan, struct json *at, berth_error *err)
 {
     if (json_next(at) != JSON_OBJECT_BEGIN) {
         return json_read_wrong(at, "model.vocab of a BPE tokenizer", "an object of spelling: id", err);
     }
-    scan->vocab = *at;
     scan->has_vocab = true;
-    scan->entries = 0;
-    for (;;) {
-        bool more;
+    scan->entries_count = 0;
+    while (json_next(at) == JSON_KEY) {
+        const struct json_token key = at->token;
         struct str spelling;
-        int32_t id = 0;
-        TRY(next_entry(at, scan->spellings[0], &more, &spelling, &id, err));
-        if (!more) {
-            return BERTH_OK;
-        }
-        scan->entries++;
-        scan->spelling_bytes += spelling.bytes;
-        scan->last_id = id > scan->last_id ? id : scan->last_id;
-        if (scan->entries > VOCAB_IDS_MAX) {
+        struct entry entry = {0};
+        TRY(spelling_of(at, scan->spellings[0], &spelling, err));
+        entry.bytes = (uint32_t)spelling.bytes & INT32_MAX;
+        (void)json_next(at);
+        TRY(token_id(at, &entry.id, err));
+        TRY(note_entry(build, scan, &key, entry, err));
+        if (scan->entries_count > VOCAB_IDS_MAX) {
             return error_set(err, BERTH_ERR_LIMIT, "more than %d tokens", VOCAB_IDS_MAX);
         }
     }
+    return at->token.kind == JSON_OBJECT_END ? BERTH_OK : json_read_wrong(at, "the vocabulary", "an object", err);
 }
 
 static berth_status count_merges(struct scan *scan, struct json *at, berth_error *err)
@@ -98,8 +109,10 @@ static berth_status count_merges(struct scan *scan, struct json *at, berth_error
     scan->has_merges = true;
     scan->merges_count = 0;
     while (json_next(at) == JSON_STRING || at->token.kind == JSON_ARRAY_BEGIN) {
+        struct str left;
+        struct str right;
         scan->merges_count++;
-        if (!json_skip(at)) {
+        if (!json_took_pair(at, VOCAB_TOKEN_BYTES_MAX, &left, &right) && !json_skip(at)) {
             break;
         }
     }
@@ -122,7 +135,7 @@ static berth_status scan_member(const struct text_build *build, struct scan *sca
 {
     const struct json_token key = at->token;
     if (json_token_is(&key, "vocab")) {
-        return count_vocab(scan, at, err);
+        return count_vocab(build, scan, at, err);
     }
     if (json_token_is(&key, "merges")) {
         return count_merges(scan, at, err);
@@ -176,6 +189,7 @@ static berth_status scan_document(const struct text_build *build, struct str doc
                                   struct tokenizer_parts *parts, berth_error *err)
 {
     struct json json;
+    scan->document = document;
     json_begin(&json, document);
     if (json_next(&json) != JSON_OBJECT_BEGIN) {
         return json_read_wrong(&json, "tokenizer.json", "an object", err);
@@ -277,30 +291,34 @@ static berth_status taken_twice(int32_t id, struct str spelling, berth_error *er
     return status;
 }
 
+/* Unescaped; borrowed from the document or from scan->spellings[0]. */
+static struct str entry_spelling(const struct scan *scan, const struct entry *entry)
+{
+    const struct json_token written = {
+        JSON_KEY, {scan->document.ptr + entry->at, entry->written_bytes}, entry->escaped, 0};
+    if (!written.escaped) {
+        return written.raw;
+    }
+    return (struct str){scan->spellings[0], json_unescape(&written, scan->spellings[0], VOCAB_TOKEN_BYTES_MAX)};
+}
+
 /* First lengths, then (places known) the spellings themselves. */
 static berth_status walk_vocab(const struct scan *scan, struct vocab *vocab, bool measure, berth_error *err)
 {
-    struct json at = scan->vocab;
-    for (;;) {
-        bool more;
-        struct str spelling;
-        int32_t id = 0;
-        TRY(next_entry(&at, scan->spellings[0], &more, &spelling, &id, err));
-        if (!more) {
-            return BERTH_OK;
-        }
-        if (measure) {
-            if ((vocab->flags[id] & VOCAB_USED) != 0) {
-                return taken_twice(id, spelling, err);
-            }
-            vocab->flags[id] = VOCAB_USED;
-            vocab->starts[id + 1] = (uint32_t)spelling.bytes;
-            vocab->longest_bytes =
-                spelling.bytes > vocab->longest_bytes ? (uint32_t)spelling.bytes : vocab->longest_bytes;
+    for (uint32_t i = 0; i < scan->entries_count; i++) {
+        const struct entry *entry = &scan->entries[i];
+        if (!measure) {
+            struct str spelling = entry_spelling(scan, entry);
+            memcpy(vocab->bytes + vocab->starts[entry->id], spelling.ptr, spelling.bytes);
+        } else if ((vocab->flags[entry->id] & VOCAB_USED) != 0) {
+            return taken_twice(entry->id, entry_spelling(scan, entry), err);
         } else {
-            memcpy(vocab->bytes + vocab->starts[id], spelling.ptr, spelling.bytes);
+            vocab->flags[entry->id] = VOCAB_USED;
+            vocab->starts[entry->id + 1] = entry->bytes;
+            vocab->longest_bytes = entry->bytes > vocab->longest_bytes ? entry->bytes : vocab->longest_bytes;
         }
     }
+    return BERTH_OK;
 }
 
 /* An added token that the vocabulary has already keeps that id; found by position later, so only new ones are placed
@@ -330,7 +348,7 @@ static berth_status read_vocab(const struct text_build *build, const struct scan
         last_id = added[i].id > last_id ? added[i].id : last_id;
         bytes += added[i].spelling.bytes;
     }
-    TRY(vocab_layout(build, (uint32_t)(last_id + 1), scan->entries, bytes, vocab, err));
+    TRY(vocab_layout(build, (uint32_t)(last_id + 1), scan->entries_count, bytes, vocab, err));
     TRY(walk_vocab(scan, vocab, true, err));
     for (uint32_t i = 0; i < added_count; i++) { /* ids that the vocabulary leaves free */
         int32_t id = added[i].id;
@@ -364,13 +382,53 @@ static berth_status read_vocab(const struct text_build *build, const struct scan
 
 /* ---- merges ---- */
 
-static berth_status bad_merge(const struct json *at, uint64_t number, const char *what, struct str token,
-                              berth_error *err)
+/* Merges are looked up many at a time. */
+struct pending {
+    struct str sides[VOCAB_FIND_MANY]; /* left and right of each */
+    uint64_t offsets[VOCAB_FIND_MANY / 2];
+    uint64_t number; /* of the first one in the list of the document */
+    uint32_t count, kept;
+    int32_t result; /* of the last one */
+};
+
+static berth_status bad_merge(uint64_t offset, uint64_t number, const char *what, struct str token, berth_error *err)
 {
     berth_status status =
         error_set(err, BERTH_ERR_FORMAT, "merge %llu %s \"%.*s\"", (unsigned long long)number, what, STR_ARG(token));
-    error_at_offset(err, at->token.offset);
+    error_at_offset(err, offset);
     return status;
+}
+
+static berth_status add_pending(struct pending *p, struct text *text, berth_error *err)
+{
+    int32_t ids[VOCAB_FIND_MANY];
+    vocab_find_many(&text->vocab, p->sides, 2 * p->count, ids);
+    for (uint32_t i = 0; i < p->count; i++) {
+        merges_expect(&text->merges, ids[2 * i], ids[2 * i + 1]);
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct str left = p->sides[2 * i];
+        struct str right = p->sides[2 * i + 1];
+        int32_t left_id = ids[2 * i];
+        int32_t right_id = ids[2 * i + 1];
+        if (left_id == VOCAB_NONE || right_id == VOCAB_NONE) {
+            return bad_merge(p->offsets[i], p->number + i,
+                             "names a token that is not in the vocabulary:", left_id == VOCAB_NONE ? left : right, err);
+        }
+        /* Training numbers the tokens in the order of the merges that make them. */
+        p->result = vocab_find_joined_near(&text->vocab, left, right, p->result + 1);
+        if (p->result == VOCAB_NONE) {
+            return bad_merge(p->offsets[i], p->number + i,
+                             "makes a token that is not in the vocabulary, out of its second half", right, err);
+        }
+        /* Text must not turn into a control token by way of merges. */
+        if ((text->vocab.flags[p->result] & VOCAB_SPECIAL) == 0) {
+            merges_add(&text->merges, p->kept++, left_id, right_id, p->result, true);
+        }
+    }
+    p->number += p->count;
+    p->count = 0;
+    return BERTH_OK;
 }
 
 /* One merge, in either of its spellings. *skip: a version line of the old format. */
@@ -388,7 +446,8 @@ static berth_status read_merge(const struct scan *scan, struct json *at, uint64_
             return BERTH_OK;
         }
         if (space == NULL || memchr(space + 1, ' ', both.bytes - left_bytes - 1) != NULL) {
-            return bad_merge(at, number, "must be two tokens with a space between them, it is", both, err);
+            return bad_merge(at->token.offset, number, "must be two tokens with a space between them, it is", both,
+                             err);
         }
         *left = (struct str){both.ptr, left_bytes};
         *right = (struct str){space + 1, both.bytes - left_bytes - 1};
@@ -408,36 +467,38 @@ static berth_status read_merge(const struct scan *scan, struct json *at, uint64_
 static berth_status read_merges(const struct text_build *build, const struct scan *scan, struct text *text,
                                 berth_error *err)
 {
-    TRY(merges_layout(build, scan->merges_count, &text->merges, err));
+    struct pending pending = {.count = 0, .result = VOCAB_NONE};
     struct json at = scan->merges;
-    uint32_t kept = 0;
-    uint64_t number = 0;
+    TRY(merges_layout(build, scan->merges_count, &text->merges, err));
     while (json_next(&at) == JSON_STRING || at.token.kind == JSON_ARRAY_BEGIN) {
-        struct str left = {NULL, 0};
-        struct str right = {NULL, 0};
-        bool skip;
-        TRY(read_merge(scan, &at, number, &left, &right, &skip, err));
-        number++;
+        struct str *sides = &pending.sides[2 * pending.count];
+        bool skip = false;
+        bool borrowed = false; /* from the place where the next one is unescaped, too */
+        if (!json_took_pair(&at, VOCAB_TOKEN_BYTES_MAX, &sides[0], &sides[1])) {
+            borrowed = at.token.kind != JSON_STRING || at.token.escaped;
+            berth_error late;
+            berth_status status =
+                read_merge(scan, &at, pending.number + pending.count, &sides[0], &sides[1], &skip, &late);
+            if (status != BERTH_OK) {
+                TRY(add_pending(&pending, text, err)); /* an earlier one may be wrong, too */
+                if (err != NULL) {
+                    *err = late;
+                }
+                return status;
+            }
+        }
         if (skip) {
+            TRY(add_pending(&pending, text, err));
+            pending.number++;
             continue;
         }
-        int32_t left_id = vocab_find(&text->vocab, left);
-        int32_t right_id = vocab_find(&text->vocab, right);
-        int32_t result = vocab_find_joined(&text->vocab, left, right);
-        if (left_id == VOCAB_NONE || right_id == VOCAB_NONE) {
-            return bad_merge(&at, number - 1,
-                             "names a token that is not in the vocabulary:", left_id == VOCAB_NONE ? left : right, err);
-        }
-        if (result == VOCAB_NONE) {
-            return bad_merge(&at, number - 1, "makes a token that is not in the vocabulary, out of its second half",
-                             right, err);
-        }
-        /* Text must not turn into a control token by way of merges. */
-        if ((text->vocab.flags[result] & VOCAB_SPECIAL) == 0) {
-            merges_add(&text->merges, kept++, left_id, right_id, result, true);
+        pending.offsets[pending.count++] = at.token.offset;
+        if (borrowed || pending.count == VOCAB_FIND_MANY / 2) {
+            TRY(add_pending(&pending, text, err));
         }
     }
-    text->merges.count = kept;
+    TRY(add_pending(&pending, text, err));
+    text->merges.count = pending.kept;
     return at.token.kind == JSON_ARRAY_END ? BERTH_OK : json_read_wrong(&at, "model.merges", "an array of merges", err);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/vocab.h"
 
+#include <assert.h>
+
+#include "base/bytes.h"
 #include "text/unicode.h"
 
 berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32_t indexed, uint64_t bytes,
@@ -79,7 +82,32 @@ int32_t vocab_index(struct vocab *vocab, int32_t id)
         }
     }
     vocab->slots[probe.slot] = probe.mark | ((uint32_t)id + 1);
+    vocab->flags[id] |= VOCAB_INDEXED;
     return id;
+}
+
+/* Most spellings have less than 16 bytes, too few for a call. */
+static bool same_bytes(const char *a, const char *b, size_t bytes)
+{
+    if (bytes >= 8) {
+        return load_u64(a) == load_u64(b) && (bytes <= 16 ? load_u64(a + bytes - 8) == load_u64(b + bytes - 8)
+                                                          : memcmp(a + 8, b + 8, bytes - 8) == 0);
+    }
+    if (bytes >= 4) {
+        return load_u32(a) == load_u32(b) && load_u32(a + bytes - 4) == load_u32(b + bytes - 4);
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_joined(struct str spelling, struct str a, struct str b)
+{
+    return spelling.bytes == a.bytes + b.bytes && same_bytes(spelling.ptr, a.ptr, a.bytes) &&
+           same_bytes(spelling.ptr + a.bytes, b.ptr, b.bytes);
 }
 
 int32_t vocab_find_joined(const struct vocab *vocab, struct str a, struct str b)
@@ -91,18 +119,45 @@ int32_t vocab_find_joined(const struct vocab *vocab, struct str a, struct str b)
     struct probe probe = probe_begin(vocab, hash_bytes(hash_bytes(HASH_SEED, a.ptr, a.bytes), b.ptr, b.bytes));
     int32_t id;
     for (; (id = probe_id(vocab, &probe)) != VOCAB_NONE; probe_next(vocab, &probe)) {
-        struct str there = vocab_spelling(vocab, id);
-        if (there.bytes == bytes && (a.bytes == 0 || memcmp(there.ptr, a.ptr, a.bytes) == 0) &&
-            (b.bytes == 0 || memcmp(there.ptr + a.bytes, b.ptr, b.bytes) == 0)) {
+        if (is_joined(vocab_spelling(vocab, id), a, b)) {
             break;
         }
     }
     return id;
 }
 
+int32_t vocab_find_joined_near(const struct vocab *vocab, struct str a, struct str b, int32_t guess)
+{
+    bool likely = guess >= 0 && guess < (int32_t)vocab->count && (vocab->flags[guess] & VOCAB_INDEXED) != 0;
+    return likely && is_joined(vocab_spelling(vocab, guess), a, b) ? guess : vocab_find_joined(vocab, a, b);
+}
+
 int32_t vocab_find(const struct vocab *vocab, struct str spelling)
 {
     return vocab_find_joined(vocab, spelling, (struct str){"", 0});
+}
+
+void vocab_find_many(const struct vocab *vocab, const struct str *spellings, uint32_t count, int32_t *ids)
+{
+    struct probe probes[VOCAB_FIND_MANY];
+    assert(count <= VOCAB_FIND_MANY);
+    for (uint32_t i = 0; i < count; i++) {
+        probes[i] = probe_begin(vocab, hash_bytes(HASH_SEED, spellings[i].ptr, spellings[i].bytes));
+        __builtin_prefetch(&vocab->slots[probes[i].slot]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = probe_id(vocab, &probes[i]);
+        __builtin_prefetch(&vocab->starts[ids[i] == VOCAB_NONE ? 0 : ids[i]]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(vocab->bytes + vocab->starts[ids[i] == VOCAB_NONE ? 0 : ids[i]]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        while (ids[i] != VOCAB_NONE && !is_joined(vocab_spelling(vocab, ids[i]), spellings[i], (struct str){"", 0})) {
+            probe_next(vocab, &probes[i]);
+            ids[i] = probe_id(vocab, &probes[i]);
+        }
+    }
 }
 
 static bool is_spelt(struct str spelling, struct str text)

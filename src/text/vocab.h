@@ -15,13 +15,14 @@ enum {
     VOCAB_NONE = -1
 };
 
-enum {                    /* flags of a token */
-       VOCAB_USED = 1,    /* the id exists */
-       VOCAB_SPECIAL = 2, /* control token: dropped from output, not found in text unless asked */
-       VOCAB_BYTE = 4,    /* <0xNN> */
-       VOCAB_END = 8,     /* ends generation */
-       VOCAB_RAW = 16,    /* its spelling is its text, whatever the decoder does */
-       VOCAB_RESPELT = 32 /* an added token that the normalizer changes: its text is the changed form */
+enum {                     /* flags of a token */
+       VOCAB_USED = 1,     /* the id exists */
+       VOCAB_SPECIAL = 2,  /* control token: dropped from output, not found in text unless asked */
+       VOCAB_BYTE = 4,     /* <0xNN> */
+       VOCAB_END = 8,      /* ends generation */
+       VOCAB_RAW = 16,     /* its spelling is its text, whatever the decoder does */
+       VOCAB_RESPELT = 32, /* an added token that the normalizer changes: its text is the changed form */
+       VOCAB_INDEXED = 64  /* found by its spelling */
 };
 
 struct vocab {
@@ -42,8 +43,13 @@ berth_status vocab_layout(const struct text_build *build, uint32_t count, uint32
 int32_t vocab_index(struct vocab *vocab, int32_t id);
 
 int32_t vocab_find(const struct vocab *vocab, struct str spelling);
+/* The same for many, which is quicker: the memory of all is on its way while the first is looked at. */
+enum { VOCAB_FIND_MANY = 64 };
+void vocab_find_many(const struct vocab *vocab, const struct str *spellings, uint32_t count, int32_t *ids);
 /* Finds a followed by b. */
 int32_t vocab_find_joined(const struct vocab *vocab, struct str a, struct str b);
+/* The same, quicker when it is `guess` (any number). */
+int32_t vocab_find_joined_near(const struct vocab *vocab, struct str a, struct str b, int32_t guess);
 /* Finds text as spelt in the byte-level alphabet. */
 int32_t vocab_find_byte_level(const struct vocab *vocab, struct str text);
 

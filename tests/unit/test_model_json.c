@@ -430,6 +430,53 @@ static void doubles_at_midpoints(void **state)
     }
 }
 
+static void pairs_are_read_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    static const struct {
+        struct str document;
+        const char *first, *second; /* NULL: left to json_next() */
+    } cases[] = {
+        {DOC("[\"a\",\"b\"]"), "a", "b"},
+        {DOC("[ \n        \t\"\" , \"\xc4\xa0the\" \r\n ]"), "", "\xc4\xa0the"},
+        {DOC("[\n            \"a\",\n            \"12345678\"\n        ]"), "a", "12345678"},
+        {DOC("[\"a\",\"123456789\"]"), NULL, NULL}, /* too long */
+        {DOC("[\"a\",\"\\n\"]"), NULL, NULL},
+        {DOC("[\"a\",\"\t\"]"), NULL, NULL},
+        {DOC("[\"a\",\"\xff\"]"), NULL, NULL},
+        {DOC("[\"a\",\"\xc4\"]"), NULL, NULL},
+        {DOC("[\"a\"]"), NULL, NULL},
+        {DOC("[\"a\",\"b\",\"c\"]"), NULL, NULL},
+        {DOC("[\"a\",5]"), NULL, NULL},
+        {DOC("[5,\"a\"]"), NULL, NULL},
+        {DOC("[\"a\":\"b\"]"), NULL, NULL},
+        {DOC("[]"), NULL, NULL},
+        {DOC("{\"a\":\"b\"}"), NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (size_t cut = 0; cut < cases[i].document.bytes; cut++) {
+            struct str document = exact((struct str){cases[i].document.ptr, cases[i].document.bytes - cut});
+            struct json json;
+            struct str first;
+            struct str second;
+            json_begin(&json, document);
+            (void)json_next(&json);
+            struct json before = json;
+            bool took = json_took_pair(&json, 8, &first, &second);
+            assert_int_equal(took, cut == 0 && cases[i].first != NULL);
+            if (took) {
+                assert_true(str_is(first, cases[i].first) && str_is(second, cases[i].second));
+                assert_int_equal(json.token.kind, JSON_ARRAY_END);
+                assert_int_equal(json.token.offset, document.bytes - 1);
+                assert_int_equal(json_next(&json), JSON_END);
+            } else {
+                assert_memory_equal(&json, &before, sizeof json);
+            }
+            drop(document);
+        }
+    }
+}
+
 static void find_follows_a_path(void **state)
 {
     (void)state;
@@ -461,10 +508,15 @@ static void find_follows_a_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_the_grammar),           cmocka_unit_test(refuses_everything_else),
-        cmocka_unit_test(depth_limit_is_exact),          cmocka_unit_test(strings_are_unescaped),
-        cmocka_unit_test(integers_are_exact_or_refused), cmocka_unit_test(doubles_are_correctly_rounded),
-        cmocka_unit_test(doubles_at_midpoints),          cmocka_unit_test(find_follows_a_path),
+        cmocka_unit_test(accepts_the_grammar),
+        cmocka_unit_test(refuses_everything_else),
+        cmocka_unit_test(depth_limit_is_exact),
+        cmocka_unit_test(strings_are_unescaped),
+        cmocka_unit_test(integers_are_exact_or_refused),
+        cmocka_unit_test(doubles_are_correctly_rounded),
+        cmocka_unit_test(doubles_at_midpoints),
+        cmocka_unit_test(find_follows_a_path),
+        cmocka_unit_test(pairs_are_read_whole_or_not_at_all),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -217,6 +217,49 @@ static void deep_and_long_parts_are_refused(void **state)
 }
 
 /* Every prefix of a sound file fails, and says where. */
+/* Merges are looked up many at a time; what is said about one must not depend on how many stood before it. */
+static void a_wrong_merge_is_named_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *wrong, *says;
+    } cases[] = {
+        {"[\"a\",\"zz\"]", "names a token that is not in the vocabulary: \"zz\""},
+        {"[\"zz\",5]", "a part of a merge must be a string"},
+        {"[\"b\",\"b\"]", "makes a token that is not in the vocabulary, out of its second half \"b\""},
+        {"\"a b b\"", "must be two tokens with a space between them, it is \"a b b\""},
+        {"[\"a\",\"\\u007a\"]", "names a token that is not in the vocabulary: \"z\""},
+        {"\"z b\"", "names a token that is not in the vocabulary: \"z\""},
+        {"[\"zz\",\"a\"],[\"yy\",\"a\"]", "\"zz\""},
+        {"[\"zz\",\"a\"],[\"\\u0079\",\"a\"]", "\"zz\""},
+        {"[\"zz\",\"a\"],\"a b b\"", "\"zz\""},
+        {"[\"zz\",\"a\"],[\"a\",\"b\",\"a\"]", "\"zz\""},
+    };
+    static const char *const sound[] = {"[\"a\",\"b\"],", "\"a b\",", "[ \"\\u0061\" , \"b\" ],\n        ",
+                                        "\"#version: 0.2\","};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (unsigned before = 0; before < 70; before++) {
+            static char json[4096];
+            char number[32];
+            struct text_help help;
+            size_t used = (size_t)snprintf(json, sizeof json, "{\"model\":{" VOCAB ",\"merges\":[");
+            for (unsigned k = 0; k < before; k++) {
+                const char *merge = sound[before % 3 == 0 ? 0 : (k * 7 + before) % 4];
+                used += (size_t)snprintf(json + used, sizeof json - used, "%s", merge);
+            }
+            size_t at = used;
+            used += (size_t)snprintf(json + used, sizeof json - used, "%s]}}", cases[i].wrong);
+            assert_true(used < sizeof json);
+            assert_int_equal(build_from(json, &help), BERTH_ERR_FORMAT);
+            assert_non_null(strstr(help.err.message, cases[i].says));
+            (void)snprintf(number, sizeof number, "merge %u ", before);
+            assert_true(strstr(help.err.message, number) != NULL || strncmp(help.err.message, "a part", 6) == 0);
+            assert_true(help.err.offset >= at && help.err.offset < at + 14);
+            text_help_free(&help);
+        }
+    }
+}
+
 static void truncated_files_are_refused(void **state)
 {
     (void)state;
@@ -524,6 +567,7 @@ int main(void)
         cmocka_unit_test(unsupported_parts_are_named),
         cmocka_unit_test(patterns_that_cannot_be_translated_are_refused),
         cmocka_unit_test(deep_and_long_parts_are_refused),
+        cmocka_unit_test(a_wrong_merge_is_named_wherever_it_stands),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(no_tokenizer_is_not_an_error),
         cmocka_unit_test(too_little_memory_is_refused),
