@@ -6,8 +6,19 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# What the library links, by pkg-config name: written into berth.pc and the CMake package.
+# What the archive needs besides itself. The CMake package looks for it by pkg-config name; berth.pc has it as flags, since
+# pkg-config wants the files of "Requires.private", and takes their compiler flags, for the shared library too.
 set(BERTH_PC_REQUIRES "libpcre2-8 libutf8proc")
+set(BERTH_PC_LIBS_PRIVATE)
+foreach(dir ${PCRE2_STATIC_LIBRARY_DIRS} ${UTF8PROC_STATIC_LIBRARY_DIRS})
+  if(NOT dir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    string(APPEND BERTH_PC_LIBS_PRIVATE "-L${dir} ")
+  endif()
+endforeach()
+foreach(library ${PCRE2_STATIC_LIBRARIES} ${UTF8PROC_STATIC_LIBRARIES})
+  string(APPEND BERTH_PC_LIBS_PRIVATE "-l${library} ")
+endforeach()
+string(APPEND BERTH_PC_LIBS_PRIVATE "-pthread -lm")
 
 # The shared library exports berth_* and nothing else.
 add_library(berth_shared SHARED $<TARGET_OBJECTS:berth_objects>)
@@ -43,6 +54,7 @@ install(FILES include/berth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/berth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_BINARY_DIR}/berthConfig.cmake ${CMAKE_BINARY_DIR}/berthConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/berth)
+install(FILES examples/generate.c examples/plan.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES docs/man/berth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES docs/man/libberth.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 if(TARGET berth)

@@ -262,7 +262,7 @@ enum {
 };
 
 /* Encodes text[0..text_bytes). Writes at most cap ids; *count is the number the text needs, also when it is more than
- * cap (then BERTH_ERR_LIMIT and nothing else is promised about ids). */
+ * cap (then BERTH_ERR_LIMIT and nothing else is promised about ids). ids NULL and cap 0 only count: BERTH_OK. */
 BERTH_API berth_status berth_tokenize(berth_model *model, const char *text, size_t text_bytes, unsigned flags,
                                       int32_t *ids, size_t cap, size_t *count, berth_error *err);
 
@@ -327,7 +327,8 @@ BERTH_API berth_status berth_session_eval(berth_session *session, const int32_t 
 BERTH_API const float *berth_session_logits(const berth_session *session);
 /* Tokens in the sequence. */
 BERTH_API uint32_t berth_session_length(const berth_session *session);
-/* Forgets everything from position `length` on (length <= current). Logits are not valid until the next eval. */
+/* Forgets everything from position `length` on. Logits are not valid until the next eval. BERTH_ERR_ARGUMENT: `length`
+ * is beyond the end (berth_session_length()), and nothing was forgotten. */
 BERTH_API berth_status berth_session_truncate(berth_session *session, uint32_t length);
 /* Asks a running eval (or warm start) to stop at the next layer. Between two of them it does nothing. May be called
  * from any thread or a signal handler. */
@@ -380,8 +381,9 @@ BERTH_API berth_status berth_model_get_stats(const berth_model *model, berth_sta
  *
  * The rules of another engine (MLX on unified memory), reproduced to the byte: what a config.json needs at a context,
  * whether it fits a machine, how fast it decodes, and the identity of a model. Everything here is a pure function of
- * its arguments, except the two that say so. Quantities are doubles as in the documents: quantised KV bytes may be
- * fractional. Quirks that are kept on purpose are listed in docs/seeds.md. */
+ * its arguments, except berth_fit_weights_of(), berth_sku_detect_chip() and berth_sku_this_machine(). Quantities are
+ * doubles as in the documents: quantised KV bytes may be fractional. Quirks that are kept on purpose are listed in
+ * docs/seeds.md. */
 
 /* The six constants and the two defaults. */
 #define BERTH_FIT_DECODE_EFFICIENCY 0.82
@@ -520,10 +522,32 @@ BERTH_API double berth_kv_sdpa_fallback_bytes(const berth_fit_config *config, do
 BERTH_API uint32_t berth_kv_prefill_chunk(const berth_fit_config *config, double prompt_tokens, uint32_t wanted,
                                           bool bounded_workspace);
 
+/* Where a bandwidth is from. */
+typedef enum berth_sku_basis {
+    BERTH_SKU_GIVEN = 0,  /* the caller */
+    BERTH_SKU_TABLE = 1,  /* the row of the detected chip */
+    BERTH_SKU_DEFAULT = 2 /* BERTH_FIT_DEFAULT_BANDWIDTH_GBS: the chip is not in the table, speeds mean nothing here */
+} berth_sku_basis;
 typedef struct berth_sku_machine {
     char name[64];
     double ram_bytes, bandwidth_gbs;
+    berth_sku_basis bandwidth_basis; /* said by berth_sku_this_machine(), read by nobody */
 } berth_sku_machine;
+
+/* Sums over a directory's safetensors files, for the next struct. */
+typedef struct berth_fit_weights {
+    size_t struct_size;
+    uint32_t files;          /* *.safetensors that weights_bytes counts */
+    bool has_vision_sidecar; /* for berth_fit_source */
+    double weights_bytes;    /* sizes of those files, headers included */
+    double experts_bytes;    /* of tensors whose name contains ".experts." */
+    double switch_bytes;     /* of tensors whose name contains ".switch_mlp.": experts that the documents miss */
+    double sidecar_bytes;    /* optiq_vision.safetensors, never part of the weights */
+} berth_fit_weights;
+#define BERTH_FIT_WEIGHTS_INIT BERTH_INIT_(berth_fit_weights)
+
+/* Adds up the files of a Hugging Face or MLX directory, from their sizes and headers. No such file: zeros. */
+BERTH_API berth_status berth_fit_weights_of(const char *path, berth_fit_weights *out, berth_error *err);
 
 typedef struct berth_fit_request {
     size_t struct_size;
@@ -585,7 +609,8 @@ typedef struct berth_sku_chip {
 } berth_sku_chip;
 /* Asks the operating system what processor this is. */
 BERTH_API void berth_sku_detect_chip(berth_sku_chip *out);
-/* RAM asked from the operating system; bandwidth as given, or (0) of the detected chip, or the default. */
+/* RAM asked from the operating system; bandwidth as given, or (0) of the detected chip, or the default:
+ * out->bandwidth_basis says which. */
 BERTH_API berth_status berth_sku_this_machine(double bandwidth_gbs, berth_sku_machine *out, berth_error *err);
 
 typedef struct berth_choose_candidate {
@@ -625,7 +650,8 @@ BERTH_API berth_status berth_fit_admit(berth_admission policy, double prompt_tok
 /* ---- speed ------------------------------------------------------------------------------------------
  *
  * How fast a token is decoded and a prompt is read: bytes over bandwidth, multiply-adds over kernel rate, a fixed cost
- * of each layer, and what streams from disk. Pure functions; docs/models.md has the law and what it was fitted to. */
+ * of each layer, and what streams from disk. Pure functions, but for berth_speed_work_of(); docs/models.md has the law
+ * and what it was fitted to, examples/plan.c a whole prediction. */
 
 /* What a token takes. */
 typedef struct berth_speed_work {
@@ -640,6 +666,12 @@ typedef struct berth_speed_work {
     uint32_t layers, moe_layers, experts, top_k;
 } berth_speed_work;
 #define BERTH_SPEED_WORK_INIT BERTH_INIT_(berth_speed_work)
+
+/* What a token of the model at `path` takes, from headers alone. `plan` is berth_plan_memory()'s of the same path: the
+ * KV cache is billed as it has it, it need not fit, and slots_count / experts_count is the slots_share below.
+ * BERTH_ERR_ARGUMENT: the plan is of another model or of text alone. */
+BERTH_API berth_status berth_speed_work_of(const char *path, const berth_plan *plan, berth_speed_work *work,
+                                           berth_error *err);
 
 /* A machine. A rate of 0 is unknown. */
 typedef struct berth_speed_machine {

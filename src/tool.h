@@ -74,6 +74,9 @@ void tool_each_meta(const tool_checkpoint *checkpoint, tool_meta_fn *fn, void *u
 /* Name of a file of the checkpoint, borrowed. */
 const char *tool_file_name(const tool_checkpoint *checkpoint, uint32_t file);
 
+/* What a token of it takes with this plan: berth_speed_work_of() for headers that are open already. */
+void tool_speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_work *out);
+
 /* What the program must know to size its own buffers before it opens a model. */
 typedef struct tool_shape {
     uint32_t vocab, ctx_max_tokens;

@@ -159,7 +159,7 @@ void fit_speed_predict(const struct fit_target *target, const struct model_optio
         return;
     }
     berth_speed_work work;
-    speed_work(model, plan, &work);
+    tool_speed_work(model, plan, &work);
     out->ctx[0] = 0;
     out->ctx[1] = plan->ctx_tokens;
     out->ctx[2] = plan->ctx_max_tokens > plan->ctx_tokens ? plan->ctx_max_tokens : plan->ctx_tokens;
@@ -373,7 +373,7 @@ int fit_speed_matrix(const struct mlx_options *options, const char *disk, const 
     if (code != EXIT_OK) {
         return code;
     }
-    speed_work(model, plan, &m.work);
+    tool_speed_work(model, plan, &m.work);
     if (m.as_json) {
         json_out_begin(&m.json, stdout);
         json_out_object(&m.json, NULL);

@@ -93,7 +93,7 @@ static bool fill_predicted(struct store *store, const struct run_report *report,
     snprintf(row->fingerprint, sizeof row->fingerprint, "%s", summary.fingerprint);
     const berth_plan *plan = &report->engine->plan;
     berth_speed_work work;
-    speed_work(&summary, plan, &work);
+    tool_speed_work(&summary, plan, &work);
     const struct speed_request request = {
         .work = &work,
         .fingerprint = row->fingerprint,

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * What a token of a model takes, for the speed law of berth.h. */
+ * What the ledger of a model says about its speed. */
 #ifndef APP_SPEED_H
 #define APP_SPEED_H
 
 #include "berth.h"
 #include "common/engine.h"
-#include "tool.h"
-
-void speed_work(const tool_summary *model, const berth_plan *plan, berth_speed_work *out);
 
 /* What one read of an expert's weights takes, about; 0: no experts. */
 double speed_request_bytes(const berth_plan *plan);

@@ -53,7 +53,7 @@ static void read_plan(struct model_row *out, tool_planner *planner, const tool_s
         return;
     }
     berth_speed_work work;
-    speed_work(summary, &plan, &work);
+    tool_speed_work(summary, &plan, &work);
     snprintf(out->family, sizeof out->family, "%s", summary->family);
     out->hard_floor = (int64_t)plan.hard_floor_bytes;
     out->floor = (int64_t)plan.floor_bytes;

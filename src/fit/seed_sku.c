@@ -121,6 +121,9 @@ berth_status berth_sku_this_machine(double bandwidth_gbs, berth_sku_machine *out
         .bandwidth_gbs = bandwidth_gbs > 0        ? bandwidth_gbs
                          : chip.bandwidth_gbs > 0 ? chip.bandwidth_gbs
                                                   : BERTH_FIT_DEFAULT_BANDWIDTH_GBS,
+        .bandwidth_basis = bandwidth_gbs > 0        ? BERTH_SKU_GIVEN
+                           : chip.bandwidth_gbs > 0 ? BERTH_SKU_TABLE
+                                                    : BERTH_SKU_DEFAULT,
     };
     return BERTH_OK;
 }

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: MIT
- * src/tool.h: a directory as the documents' contract sees it. Their registry adds up file sizes and looks at the names
- * in safetensors headers; nothing is checked beyond what that needs. */
+ * src/tool.h: a directory as the documents' contract sees it: its configuration, and the sums over its weights. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "memory/arena.h"
-#include "model/json.h"
 #include "os/file.h"
 #include "os/memory.h"
 #include "tool.h"
 
 enum {
-    HEADER_PREFIX = 8,
-    HEADER_MAX = 256 << 20,
-    REGION_BYTES = 512 << 20, /* address space: documents, the parsed configuration, and one header at a time */
+    REGION_BYTES = 512 << 20, /* address space: documents and the parsed configuration */
     PATH_MAX_BYTES = 1024,
 };
-
-static const char sidecar_name[] = "optiq_vision.safetensors";
 
 struct contract_read {
     tool_contract *out;
     struct arena arena;
     char folder[PATH_MAX_BYTES];
-    berth_status status;
     berth_error *err; /* never NULL */
 };
 
@@ -66,128 +60,6 @@ static berth_status read_document(struct contract_read *read, const char *path, 
     }
     os_file_close(&file);
     return status;
-}
-
-/* ---- weights ---------------------------------------------------------------------------------------- */
-
-static bool contains(struct str text, const char *part)
-{
-    size_t bytes = strlen(part);
-    for (size_t i = 0; i + bytes <= text.bytes; i++) {
-        if (memcmp(text.ptr + i, part, bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* end - begin of the tensor's "data_offsets", 0 when they make no sense. Leaves the parser behind the value. */
-static double tensor_bytes(struct json *json)
-{
-    double bytes = 0;
-    if (json->token.kind != JSON_OBJECT_BEGIN) {
-        json_skip(json);
-        return 0;
-    }
-    while (json_next(json) == JSON_KEY) {
-        bool offsets = json_token_is(&json->token, "data_offsets");
-        json_next(json);
-        struct json list = *json;
-        uint64_t begin;
-        uint64_t end;
-        if (offsets && list.token.kind == JSON_ARRAY_BEGIN && json_next(&list) == JSON_NUMBER &&
-            json_token_u64(&list.token, &begin) && json_next(&list) == JSON_NUMBER &&
-            json_token_u64(&list.token, &end) && end >= begin) {
-            bytes = (double)(end - begin);
-        }
-        if (!json_skip(json)) {
-            return 0;
-        }
-    }
-    return bytes;
-}
-
-static berth_status sum_experts(struct contract_read *read, struct str header, double file_bytes)
-{
-    struct json json;
-    double experts = 0;
-    double switched = 0;
-    json_begin(&json, header);
-    if (json_next(&json) != JSON_OBJECT_BEGIN) {
-        return error_set(read->err, BERTH_ERR_FORMAT, "the safetensors header is not a JSON object");
-    }
-    while (json_next(&json) == JSON_KEY) {
-        struct str name = json.token.raw;
-        json_next(&json);
-        double bytes = tensor_bytes(&json);
-        experts += contains(name, ".experts.") ? bytes : 0;
-        switched += contains(name, ".switch_mlp.") && !contains(name, ".experts.") ? bytes : 0;
-    }
-    if (json.token.kind != JSON_OBJECT_END) {
-        return json_fail(&json, NULL, read->err);
-    }
-    if (experts + switched > file_bytes) {
-        return error_set(read->err, BERTH_ERR_FORMAT, "the expert tensors of the header are bigger than the file");
-    }
-    read->out->experts_bytes += experts;
-    read->out->switch_bytes += switched;
-    return BERTH_OK;
-}
-
-static berth_status read_header(struct contract_read *read, const struct os_file *file)
-{
-    unsigned char prefix[HEADER_PREFIX];
-    if (file->size_bytes < HEADER_PREFIX) {
-        return BERTH_OK;
-    }
-    TRY(os_file_read(file, 0, HEADER_PREFIX, prefix, read->err));
-    uint64_t bytes = 0;
-    for (int i = HEADER_PREFIX - 1; i >= 0; i--) {
-        bytes = bytes << 8 | prefix[i];
-    }
-    if (bytes < 1 || bytes > HEADER_MAX || bytes > file->size_bytes - HEADER_PREFIX) {
-        return BERTH_OK; /* the documents count such a file's experts as none */
-    }
-    uint64_t mark = arena_mark(&read->arena);
-    char *text = arena_take(&read->arena, bytes, 1, 0);
-    TRY(arena_check(&read->arena, "the header", read->err));
-    TRY(os_file_read(file, HEADER_PREFIX, bytes, text, read->err));
-    TRY(sum_experts(read, (struct str){text, (size_t)bytes}, (double)file->size_bytes));
-    arena_rewind(&read->arena, mark);
-    return BERTH_OK;
-}
-
-static berth_status count_file(struct contract_read *read, const char *name)
-{
-    char path[PATH_MAX_BYTES];
-    TRY(join(read->folder, name, path, read->err));
-    if (strcmp(name, sidecar_name) == 0) {
-        bool is_directory;
-        uint64_t bytes;
-        TRY(os_path_info(path, &is_directory, &bytes, read->err));
-        read->out->sidecar_bytes = (double)bytes;
-        read->out->config.has_vision_sidecar = true;
-        return BERTH_OK;
-    }
-    struct os_file file;
-    TRY(os_file_open(&file, path, false, NULL, read->err));
-    berth_status status = read_header(read, &file);
-    if (status != BERTH_OK && read->err->path[0] == '\0') {
-        error_at_path(read->err, path);
-    }
-    read->out->weights_bytes += (double)file.size_bytes;
-    read->out->files++;
-    os_file_close(&file);
-    return status;
-}
-
-static bool each_name(void *user, const char *name)
-{
-    struct contract_read *read = user;
-    if (str_ends(str_from(name), STR(".safetensors"))) {
-        read->status = count_file(read, name);
-    }
-    return read->status == BERTH_OK;
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------- */
@@ -267,15 +139,22 @@ static berth_status read_all(struct contract_read *read, const char *path)
     snprintf(read->out->path, sizeof read->out->path, "%s", path);
     name_of(read->folder, read->out->name);
     if (is_directory) {
-        TRY(os_directory_each(path, each_name, read, read->err));
+        berth_fit_weights weights = BERTH_FIT_WEIGHTS_INIT;
+        TRY(berth_fit_weights_of(path, &weights, read->err));
+        read->out->files = weights.files;
+        read->out->weights_bytes = weights.weights_bytes;
+        read->out->experts_bytes = weights.experts_bytes;
+        read->out->switch_bytes = weights.switch_bytes;
+        read->out->sidecar_bytes = weights.sidecar_bytes;
+        read->out->config.has_vision_sidecar = weights.has_vision_sidecar;
     }
-    return read->status;
+    return BERTH_OK;
 }
 
 berth_status tool_contract_open(const char *path, tool_contract *out, berth_error *err)
 {
     berth_error own;
-    struct contract_read read = {.out = out, .status = BERTH_OK, .err = err != NULL ? err : &own};
+    struct contract_read read = {.out = out, .err = err != NULL ? err : &own};
     *out = (tool_contract){.region_bytes = REGION_BYTES};
     TRY(os_reserve(NULL, REGION_BYTES, false, &out->region, read.err));
     arena_carve(&read.arena, out->region, REGION_BYTES);

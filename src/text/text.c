@@ -520,7 +520,7 @@ berth_status text_encode(struct text *text, struct str input, unsigned flags, in
         put_id(&encoder, text->around.after[i]);
     }
     *count = encoder.count;
-    if (encoder.count > cap) {
+    if (encoder.count > cap && ids != NULL) {
         return error_set(err, BERTH_ERR_LIMIT, "the text has %llu tokens, the caller has room for %llu",
                          (unsigned long long)encoder.count, (unsigned long long)cap);
     }

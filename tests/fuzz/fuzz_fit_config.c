@@ -34,7 +34,7 @@ static void check_contract(const berth_fit_config *config)
     request.weights_bytes = 1e9;
     request.experts_bytes = 9e8;
     request.context_tokens = 5000;
-    request.machine = (berth_sku_machine){"", 8e9, 100};
+    request.machine = (berth_sku_machine){.ram_bytes = 8e9, .bandwidth_gbs = 100};
     request.kv.layers = config->kv_quant;
     request.kv.layers_count = config->kv_quant_count;
     if (berth_fit_solve(config, &request, &report, NULL) != BERTH_OK) {

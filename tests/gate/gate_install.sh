@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Installs this build, moves the tree away, and builds a host program against it in four ways: pkg-config and
-# find_package, shared and static. The host defines functions of the same names as all of our internals.
+# find_package, shared and static. The host defines functions of the same names as all of our internals. Then builds and
+# runs the examples, and the program that README shows.
 . "$(dirname "$0")/lib.sh"
 consumer=$root/tests/gate/consumer
 cmake --install "$build" --prefix "$work/first" >/dev/null
@@ -52,7 +53,9 @@ nm "$lib/libberth.a" | awk '
     }
     END { if (count < 10) print "#error no internal function found in the archive" }' >"$work/taken.c"
 
-export PKG_CONFIG_PATH="$lib/pkgconfig"
+# Our berth.pc alone: the .pc files of what we link may be absent where a program is built.
+export PKG_CONFIG_LIBDIR="$lib/pkgconfig"
+unset PKG_CONFIG_PATH
 flags="-std=c11 -fno-builtin"
 # shellcheck disable=SC2046,SC2086 # lists of flags
 shared_way() {
@@ -66,12 +69,39 @@ static_way() { # static_way ARCHIVE
         "$work/static"
 }
 package_way() {
-    cmake -S "$consumer" -B "$work/package" -G Ninja -DCMAKE_PREFIX_PATH="$stage" -DCMAKE_C_COMPILER="$cc" \
+    env -u PKG_CONFIG_LIBDIR cmake -S "$consumer" -B "$work/package" -G Ninja -DCMAKE_PREFIX_PATH="$stage" -DCMAKE_C_COMPILER="$cc" \
         -DCMAKE_C_FLAGS=-fno-builtin -DTAKEN="$work/taken.c" >/dev/null &&
         cmake --build "$work/package" >/dev/null &&
         "$work/package/shared" &&
         "$work/package/static"
 }
+# The shared library needs nothing of ours' needs, the archive all of it.
+pc_way() ( # pc_way DIRECTORY
+    PKG_CONFIG_LIBDIR=$1
+    shared=$(pkg-config --cflags --libs berth) && static=$(pkg-config --static --libs berth) || exit 1
+    case $shared in
+    *pcre* | *utf8proc* | *UTF8PROC* | *pthread*)
+        echo "the flags of the shared library name what it links itself: $shared"
+        exit 1
+        ;;
+    esac
+    for flag in -lberth -lpcre2-8 -lutf8proc -lm; do
+        case " $static " in
+        *" $flag "*) ;;
+        *)
+            echo "the flags of the archive lack $flag: $static"
+            exit 1
+            ;;
+        esac
+    done
+)
+passes pc_way "$lib/pkgconfig"
+sed 's/^Libs.private:.*/Requires.private: libpcre2-8 libutf8proc/' "$lib/pkgconfig/berth.pc" >"$work/berth.pc"
+catches libpcre2-8 pc_way "$work"
+sed 's/^Libs:/Libs: -lpcre2-8/' "$lib/pkgconfig/berth.pc" >"$work/berth.pc"
+catches "what it links itself" pc_way "$work"
+sed '/^Libs.private:/d' "$lib/pkgconfig/berth.pc" >"$work/berth.pc"
+catches "lack -lpcre2-8" pc_way "$work"
 passes shared_way
 cat "$work/said"
 passes static_way "$lib/libberth.a"
@@ -89,4 +119,80 @@ if static_way "$work/plain.a" >"$work/said" 2>&1; then
     exit 1
 fi
 planted=$((planted + 1))
+
+# The examples as installed, on the bundled model. What they say is what the program says.
+model=$root/models/pocket-moe-q8_0.gguf
+warnings="-std=c11 -pedantic -Wall -Wextra -Wconversion -Wshadow -Werror"
+# shellcheck disable=SC2046,SC2086 # lists of flags
+build_example() { # build_example SOURCE PROGRAM
+    "$cc" $warnings "$1" -o "$2" $(pkg-config --cflags --libs berth)
+}
+# example STATUS NAME ARGUMENT...: output in $work/said, errors too
+example() {
+    want=$1
+    name=$2
+    shift 2
+    status=0
+    LD_LIBRARY_PATH=$lib "$work/$name" "$@" >"$work/said" 2>&1 || status=$?
+    [ "$status" = "$want" ] || {
+        echo "install: $name $* ended with status $status, want $want"
+        cat "$work/said"
+        exit 1
+    }
+}
+says() { # says TEXT
+    grep -qF -- "$1" "$work/said" || {
+        echo "install: an example does not say '$1':"
+        cat "$work/said"
+        exit 1
+    }
+}
+for name in generate plan; do
+    source=$(find "$stage/share/doc" -name "$name.c")
+    [ -n "$source" ] || {
+        echo "install: the example $name.c is missing"
+        exit 1
+    }
+    passes build_example "$source" "$work/$name"
+    example 1 "$name" "$work/no-such.gguf" 32 Hello
+    says "$name: $work/no-such.gguf: "
+    example 2 "$name"
+    says "usage: "
+done
+example 1 generate "$model" 4 Hello
+says "needs at least"
+example 0 generate "$model" 32 "The kernel is" 24
+if [ -x "$build/berth" ]; then
+    "$build/berth" run "$model" --budget 32MiB -p "The kernel is" -n 24 --temp 0 --ledger off --no-store -q >"$work/program" 2>/dev/null
+    printf '%s\n' "$(cat "$work/program")" >"$work/want"
+    cmp -s "$work/want" "$work/said" || {
+        echo "install: generate and berth run write different texts:"
+        diff "$work/want" "$work/said" || true
+        exit 1
+    }
+fi
+example 3 plan "$model" 4
+says "does not fit: it needs at least"
+example 0 plan "$model" 32 10 1
+says "streams: "
+grep -qE '^speed +[1-9][0-9.]* tokens a second \([0-9.]+ to [0-9.]+\), limited by ' "$work/said" || {
+    echo "install: plan predicts no speed:"
+    cat "$work/said"
+    exit 1
+}
+example 0 plan "$model" 32
+says "speed            unknown"
+if [ -x "$build/berth" ]; then
+    ctx=$("$build/berth" fit "$model" --budget 32MiB --json | tr ',{}' '\n\n\n' | sed -n 's/^ *"ctx_max": *\([0-9]*\).*/\1/p' | head -n 1)
+    says "largest context  $ctx tokens"
+fi
+
+# README's program, as it stands there.
+{
+    printf '#include <berth.h>\n#include <stdio.h>\nint main(void)\n{\n'
+    sed -n '/^```c$/,/^```$/p' "$root/README.md" | grep -vE '^```|^#include'
+    printf 'return 0;\n}\n'
+} >"$work/readme.c"
+passes build_example "$work/readme.c" "$work/readme"
+(cd "$work" && example 1 readme && says "model.gguf: ")
 finish

@@ -46,7 +46,7 @@ static berth_status solve(const berth_fit_config *config, berth_fit_report *repo
     request.weights_bytes = 1e9;
     request.experts_bytes = 5e8;
     request.context_tokens = 100;
-    request.machine = (berth_sku_machine){"", 8e9, 100};
+    request.machine = (berth_sku_machine){.ram_bytes = 8e9, .bandwidth_gbs = 100};
     berth_status status = berth_fit_solve(config, &request, report, err);
     if (status == BERTH_OK) {
         check_report(report);

@@ -123,9 +123,11 @@ static void test_this_machine(void **state)
     assert_int_equal(os_memory_total("", &bytes, &err), BERTH_OK);
     assert_true(machine.ram_bytes == (double)bytes);
     assert_true(machine.bandwidth_gbs == (sku != NULL ? sku->bandwidth_gbs : BERTH_FIT_DEFAULT_BANDWIDTH_GBS));
+    assert_int_equal(machine.bandwidth_basis, sku != NULL ? BERTH_SKU_TABLE : BERTH_SKU_DEFAULT);
     assert_string_equal(machine.name, "this machine");
     assert_int_equal(berth_sku_this_machine(123, &machine, &err), BERTH_OK);
     assert_true(machine.bandwidth_gbs == 123);
+    assert_int_equal(machine.bandwidth_basis, BERTH_SKU_GIVEN);
 }
 
 static void test_hardware(void **state)

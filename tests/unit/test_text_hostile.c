@@ -334,7 +334,10 @@ static void texts_past_the_limit_are_refused_with_the_numbers(void **state)
     assert_true(strstr(err.message, "1025") != NULL && strstr(err.message, "1024") != NULL);
     assert_int_equal(text_encode(help.text, (struct str){text, 8}, 0, ids, 7, &count, &err), BERTH_ERR_LIMIT);
     assert_int_equal(count, 8); /* what it would need */
-    assert_int_equal(text_encode(help.text, (struct str){text, 8}, 0, NULL, 0, &count, &err), BERTH_ERR_LIMIT);
+    assert_int_equal(text_encode(help.text, (struct str){text, 8}, 0, ids, 0, &count, &err), BERTH_ERR_LIMIT);
+    assert_int_equal(count, 8);
+    count = 0; /* no place for ids: a question */
+    assert_int_equal(text_encode(help.text, (struct str){text, 8}, 0, NULL, 0, &count, &err), BERTH_OK);
     assert_int_equal(count, 8);
     assert_int_equal(text_encode(help.text, (struct str){text, 8}, 8, ids, 8, &count, &err), BERTH_ERR_ARGUMENT);
     assert_int_equal(text_encode(help.text, (struct str){text, 0}, 3, ids, 0, &count, &err), BERTH_OK);
