@@ -9,6 +9,7 @@
 #include "cli/fit_mlx.h"
 #include "common/report.h"
 #include "common/sizes.h"
+#include "store/machine.h"
 
 static const double gib = 1073741824.0;
 /* What a graphics card's driver, context and libraries were seen to take at most. */
@@ -314,6 +315,18 @@ static void rename_machine(struct mlx_machine *machine, uint64_t ram_bytes)
     snprintf(machine->machine.name, sizeof machine->machine.name, "%s", name);
 }
 
+/* What bench machine kept for this machine, 1e9 bytes/s; 0: nothing. */
+static double measured_gbs(void)
+{
+    char problem[STORE_PROBLEM_MAX];
+    struct machine_row row = {.memory_all = 0};
+    struct machine_row here;
+    struct store *store = store_open(false, problem);
+    bool known = store != NULL && machine_identify(&here, NULL) && machine_get(store, here.key, &row);
+    store_close(store);
+    return known ? row.memory_all * 1e-9 : 0;
+}
+
 int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
 {
     double bandwidth = 0;
@@ -339,6 +352,11 @@ int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
             return report_error("fit", &err);
         }
         out->basis = chip.bandwidth_gbs > 0 ? "table" : "default";
+        double measured = options->ram_bytes > 0 || bandwidth > 0 ? 0 : measured_gbs();
+        if (measured > 0) {
+            out->machine.bandwidth_gbs = measured;
+            out->basis = "measured";
+        }
     }
     if (options->ram_bytes > 0) {
         out->machine.ram_bytes = (double)options->ram_bytes;

@@ -13,15 +13,8 @@ double speed_request_bytes(const berth_plan *plan)
 double speed_ledger_hit(const struct model_options *options, uint64_t slots)
 {
     enum { SELECTIONS_LEAST = 5000 };
-    char path[HOST_PATH_MAX + 32];
     char state_dir[HOST_PATH_MAX];
-    uint64_t bytes;
     const char *state = host_state_dir(state_dir, sizeof state_dir) ? state_dir : NULL;
-    if (options->ledger_path == NULL &&
-        (berth_ledger_default_path(options->path, state, path, sizeof path, NULL) != BERTH_OK ||
-         !host_file_size(path, &bytes))) {
-        return 0;
-    }
     const tool_usage_config config = {.path = options->path, .ledger_path = options->ledger_path, .state_dir = state};
     tool_usage *usage;
     if (tool_usage_open(&config, &usage, NULL) != BERTH_OK) {

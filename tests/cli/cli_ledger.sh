@@ -265,6 +265,18 @@ timeout -k 20 1 "$berth" run "$model" -p a -n 2 --ledger off --pin "$work/pipe" 
 code=$?
 want_code 124
 
+# fit reads the ledger that a run left beside the model.
+cp "$model" "$work/own.gguf"
+known=$BERTH_HOME
+BERTH_HOME=$work/unknown # no runs
+go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --json
+want_value speed.hit_rate.basis generic
+go run "$work/own.gguf" -p Once -n 300 -q --no-store --ledger on
+want_code 0
+go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --json
+want_value speed.hit_rate.basis ledger
+BERTH_HOME=$known
+
 # The replay of that recording gives the engine's own counts; sizes ascend and come once.
 go replay "$work/routes" --policy lru --policy next-use --json
 want_code 0

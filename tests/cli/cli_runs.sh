@@ -85,6 +85,10 @@ case $rate in 0 | '') fail 'no memory rate' ;; esac
 go bench machine --json
 want_value measured_now false
 want_value memory_bytes_per_s_all "$rate"
+go fit "$root/tests/golden/qwen3-moe" --engine mlx --json
+want_value machine.bandwidth_basis measured
+go fit "$root/tests/golden/qwen3-moe" --engine mlx --bandwidth 100 --json
+want_value machine.bandwidth_basis given
 go bench machine
 want_out 'processor'
 want_out '--again repeats it'
