@@ -29,30 +29,36 @@ struct fit_options {
 
 #define AT(field) offsetof(struct fit_options, field)
 
-static const struct arg_option output_rows[] = {
-    {.name = "json", .type = ARG_FLAG, .offset = AT(json), .help = "print the plan as JSON"},
+static const struct arg_option rate_rows[] = {
     {.name = "disk",
      .type = ARG_TEXT,
      .offset = AT(disk),
      .value = "GB/S",
      .help = "rate that experts are read at, in 1e9 bytes a second\n(default: as measured here)"},
-    {.name = "quiet",
-     .letter = 'q',
-     .type = ARG_FLAG,
-     .offset = AT(quiet),
-     .help = "print nothing: the exit status says it"},
     {.name = "hits",
      .type = ARG_TEXT,
      .offset = AT(hits),
      .value = "PERCENT",
      .help = "experts found in memory, of those selected (default:\nof runs, the ledger, or of models like it)"},
 };
-enum { OUTPUT_OPTIONS = sizeof output_rows / sizeof output_rows[0] };
+static const struct arg_option output_rows[] = {
+    {.name = "json", .type = ARG_FLAG, .offset = AT(json), .help = "print the plan as JSON"},
+    {.name = "quiet",
+     .letter = 'q',
+     .type = ARG_FLAG,
+     .offset = AT(quiet),
+     .help = "print nothing: the exit status says it"},
+};
+enum {
+    RATE_OPTIONS = sizeof rate_rows / sizeof rate_rows[0],
+    OUTPUT_OPTIONS = sizeof output_rows / sizeof output_rows[0]
+};
 
 static const struct arg_group groups[] = {
     {"Plan", plan_option_rows, PLAN_OPTIONS, AT(model)},
     {"Machine", machine_option_rows, MACHINE_OPTIONS, AT(model)},
     {"Other machines and rules", mlx_option_rows, MLX_OPTIONS, AT(mlx)},
+    {"Predicted speed", rate_rows, RATE_OPTIONS, 0},
     {"A request", admission_option_rows, ADMISSION_OPTIONS, AT(admission)},
     {"llama.cpp", llama_option_rows, LLAMA_OPTIONS, AT(llama)},
     {"Output", output_rows, OUTPUT_OPTIONS, 0},

@@ -288,8 +288,12 @@ static int change_folders(struct models *m)
         char real[HOST_PATH_MAX];
         const char *path =
             host_real_path(m->options.remove.items[i], real, sizeof real) ? real : m->options.remove.items[i];
-        if (!models_remove_folder(m->store, path)) {
+        bool known;
+        if (!models_remove_folder(m->store, path, &known)) {
             return report_failure("models", "%s", store_problem(m->store));
+        }
+        if (!known) {
+            return report_failure("models", "--remove %s: no such folder was added", m->options.remove.items[i]);
         }
     }
     if (m->options.preferred != NULL && !models_set_default(m->store, m->options.preferred)) {

@@ -432,6 +432,19 @@ static int write_svg(const struct study *study)
     return EXIT_OK;
 }
 
+static bool is_ledger(const char *path)
+{
+    const tool_usage_config config = {.path = path};
+    tool_usage *usage;
+    if (tool_usage_open(&config, &usage, NULL) != BERTH_OK) {
+        return false;
+    }
+    tool_usage_info info;
+    tool_usage_describe(usage, &info);
+    tool_usage_close(usage);
+    return info.model[0] == '\0' && info.selections > 0;
+}
+
 static int replay_and_print(struct study *study, struct replay_options *options)
 {
     const char *paths[FILES_MAX];
@@ -446,7 +459,14 @@ static int replay_and_print(struct study *study, struct replay_options *options)
         return report_usage("replay", "--global and --per-layer exclude each other");
     }
     if (tool_routes_open(paths, count, options->experts, &study->routes, &err) != BERTH_OK) {
-        return report_error("replay", &err);
+        int failed = report_error("replay", &err);
+        if (err.status == BERTH_ERR_FORMAT && is_ledger(err.path)) {
+            fputs(
+                "It is a usage ledger, which keeps counts and no order; 'berth usage show' reads it. Recordings come\n"
+                "from 'berth run --record-routes FILE'.\n",
+                stderr);
+        }
+        return failed;
     }
     tool_routes_describe(study->routes, &study->info);
     if (options->prior < 0) {

@@ -157,9 +157,10 @@ struct search {
     const char *name; /* without memory */
     double wanted_gb;
     enum match best;
-    uint32_t count; /* rows that match this well */
-    bool printing;
-    const char *near; /* a row whose name looks alike */
+    uint32_t count;         /* rows that match this well */
+    bool printing, is_sold; /* the wanted memory, of the best row */
+    char sold[96];          /* its sizes */
+    const char *near;       /* a row whose name looks alike */
     char near_name[TOOL_HARDWARE_TEXT_MAX], near_key[TOOL_HARDWARE_TEXT_MAX];
 };
 
@@ -226,6 +227,17 @@ static void look_alike(struct search *search, const tool_hardware *row)
     }
 }
 
+/* "24, 48, 64" */
+static void sold_sizes(const double *gb, uint32_t count, char *text, size_t cap)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < count && used < cap; i++) {
+        int more = snprintf(text + used, cap - used, "%s%g", i > 0 ? ", " : "", gb[i]);
+        used += more > 0 ? (size_t)more : 0;
+    }
+}
+
 static int search_row(void *user, const tool_hardware *row)
 {
     struct search *search = user;
@@ -240,11 +252,19 @@ static int search_row(void *user, const tool_hardware *row)
     if (match > search->best) {
         search->best = match;
         search->count = 0;
+        search->is_sold = sells(row, search->wanted_gb);
+        sold_sizes(row->mem_gb, row->mem_count, search->sold, sizeof search->sold);
         fill(search->out, row,
              match == MATCH_NAME_WHOLE && row->mem_count > 0 ? row->mem_gb[0] : memory_of(search, row));
     }
     search->count += match == search->best && match != MATCH_NONE ? 1 : 0;
     return EXIT_OK;
+}
+
+static int not_sold(const char *name, const char *sold)
+{
+    return report_usage("fit", "'%.80s' is not sold; its memory is %s GB (--ram SIZE beside the name is any other)",
+                        name, sold);
 }
 
 static int list_candidates(struct search *search)
@@ -277,7 +297,15 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
         out->machine.ram_bytes = gb * gib;
         out->machine.bandwidth_gbs = sku->bandwidth_gbs;
         snprintf(out->machine.name, sizeof out->machine.name, "%s %gGB", sku->chip, gb);
-        return EXIT_OK;
+        bool is_sold = search.wanted_gb == 0;
+        uint32_t sizes = 0;
+        double sold_gb[sizeof sku->ram_gb / sizeof sku->ram_gb[0]];
+        for (; sizes < sizeof sold_gb / sizeof sold_gb[0] && sku->ram_gb[sizes] > 0; sizes++) {
+            sold_gb[sizes] = sku->ram_gb[sizes];
+            is_sold = is_sold || sold_gb[sizes] == gb;
+        }
+        sold_sizes(sold_gb, sizes, search.sold, sizeof search.sold);
+        return is_sold ? EXIT_OK : not_sold(out->machine.name, search.sold);
     }
     int code = each_row(options, search_row, &search);
     if (code != EXIT_OK) {
@@ -292,6 +320,9 @@ static int find_named(const struct mlx_options *options, struct mlx_machine *out
     }
     if (search.best < MATCH_NAME && search.count > 1) {
         return list_candidates(&search);
+    }
+    if (search.wanted_gb > 0 && !search.is_sold && search.best != MATCH_NAME_WHOLE) {
+        return not_sold(out->machine.name, search.sold);
     }
     if (out->machine.ram_bytes == 0 && options->ram_bytes == 0) {
         return report_usage("fit", "'%.80s' has no memory size of its own: add one (\"%.80s 64GB\", or --ram)", name,
@@ -347,7 +378,7 @@ int mlx_find_machine(const struct mlx_options *options, struct mlx_machine *out)
         berth_sku_detect_chip(&chip);
         if (options->ram_bytes > 0) {
             out->machine.bandwidth_gbs = chip.bandwidth_gbs > 0 ? chip.bandwidth_gbs : BERTH_FIT_DEFAULT_BANDWIDTH_GBS;
-            snprintf(out->machine.name, sizeof out->machine.name, "a machine with this memory");
+            snprintf(out->machine.name, sizeof out->machine.name, "a machine of this size");
         } else if (berth_sku_this_machine(0, &out->machine, &err) != BERTH_OK) {
             return report_error("fit", &err);
         }

@@ -61,6 +61,7 @@ static int unknown_name(const char *group, const char *name)
     names[count] = NULL;
     const char *near = args_suggest(name, names);
     if (group == NULL) {
+        near = near != NULL && strcmp(near, name) == 0 ? NULL : near;
         fprintf(stderr, "berth: unknown verb '%.80s'", name);
     } else {
         fprintf(stderr, "berth %s: no part '%.80s'", group, name);
@@ -103,6 +104,14 @@ static int help(int argc, char **argv)
 {
     if (argc == 0) {
         print_help(stdout);
+        return EXIT_OK;
+    }
+    if (argc == 1 && strcmp(argv[0], "help") == 0) {
+        fputs("Usage: berth help [VERB [PART]]\n\nShow the verbs, or the options of one.\n", stdout);
+        return EXIT_OK;
+    }
+    if (argc == 1 && strcmp(argv[0], "version") == 0) {
+        fputs("Usage: berth version\n\nShow the version, and the kernel rows that this processor runs.\n", stdout);
         return EXIT_OK;
     }
     const struct verb *verb;

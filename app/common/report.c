@@ -217,6 +217,9 @@ int report_flush(const char *verb, int code)
     if (report_write("", 0) && !ferror(stdout)) {
         return code;
     }
+    if (lost_errno == EPIPE) { /* whoever reads has seen enough, as with | head: what a signal would do, in words */
+        return EXIT_PIPE;
+    }
     fprintf(stderr, "berth %s: standard output could not be written: %s\n", verb,
             lost_errno != 0 ? strerror(lost_errno) : "an earlier write failed");
     return EXIT_FAILED;

@@ -8,7 +8,14 @@
 #include "base/error.h"
 #include "common/args.h"
 
-enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NO_FIT = 3, EXIT_INTERRUPTED = 130 };
+enum exit_code {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NO_FIT = 3,
+    EXIT_INTERRUPTED = 130,
+    EXIT_PIPE = 141
+};
 
 /* Set once by main(): turns what was given for MODEL into a path (app/store/find.h); the exit code. */
 extern int (*report_resolve_model)(const char *verb, const char **path);
@@ -38,8 +45,8 @@ void report_note(const char *format, ...) BASE_PRINTF(1, 2);
 /* Writes to stdout and flushes; false when it did not arrive. The first reason is kept for report_flush(). */
 bool report_write(const char *text, size_t bytes);
 
-/* Flushes stdout. When something written there was lost (closed pipe, full disk): says so and returns EXIT_FAILED,
- * otherwise returns `code`. */
+/* Flushes stdout. When something written there was lost (full disk): says so and returns EXIT_FAILED; when its reader
+ * has gone: EXIT_PIPE, in silence like other programs; otherwise returns `code`. */
 int report_flush(const char *verb, int code);
 
 #endif

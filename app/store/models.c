@@ -139,8 +139,20 @@ bool models_add_folder(struct store *store, const char *path)
     return store_do(store, "INSERT OR REPLACE INTO folder (path) VALUES (?1)", texts);
 }
 
-bool models_remove_folder(struct store *store, const char *path)
+static bool has_row(void *user, const void *row)
 {
+    (void)row;
+    *(bool *)user = true;
+    return false;
+}
+
+bool models_remove_folder(struct store *store, const char *path, bool *known)
+{
+    static const struct store_column column[] = {{"path", STORE_TEXT, 0, HOST_PATH_MAX}};
+    static const struct store_table table = {"folder", column, 1, HOST_PATH_MAX};
+    char row[HOST_PATH_MAX];
     const char *const texts[2] = {path, NULL};
-    return store_do(store, "DELETE FROM folder WHERE path = ?1", texts);
+    *known = false;
+    return store_each(store, &table, "WHERE path = ?1", texts, row, has_row, known) &&
+           store_do(store, "DELETE FROM folder WHERE path = ?1", texts);
 }

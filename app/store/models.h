@@ -37,7 +37,7 @@ bool models_scan(struct store *store, bool again, struct models_scan *out);
 
 /* A folder of the user's, for this and later scans. */
 bool models_add_folder(struct store *store, const char *path);
-bool models_remove_folder(struct store *store, const char *path);
+bool models_remove_folder(struct store *store, const char *path, bool *known); /* it was one of them */
 
 /* Path of the model at place `at`, largest first; false: there are fewer. */
 bool models_path_by_size(struct store *store, int64_t at, char *path, size_t cap);

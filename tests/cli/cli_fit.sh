@@ -360,4 +360,14 @@ most=$("$berth" inspect "$model" --json | sed -n 's/.*"ctx_max": \([0-9]*\).*/\1
 go run "$model" --ids "$(seq -s, 1 1 $((most + 1)) | sed 's/[0-9]*/1/g')" --ctx "$most"
 want_code 1
 want_err "it is the model's largest"
+# A size that is not sold is no machine; --ram beside the name is any.
+go fit "$model" --machine 'M4 Pro 25GB'
+want_code 2
+want_err "'M4 Pro 25GB' is not sold; its memory is 24, 48"
+go fit "$model" --machine 'RTX 4090 48GB'
+want_code 2
+go fit "$model" --machine 'RTX 4090' --ram 48GB -q
+want_code 0
+go fit "$model" --machine 'A100 40GB' -q
+want_code 0
 finish

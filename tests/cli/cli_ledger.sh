@@ -287,4 +287,8 @@ go replay "$work/routes" --policy lru --csv
 checks=$((checks + 1))
 tail -n +3 "$work/out" | cut -d, -f2 | sort -nc -u || fail 'sizes do not ascend'
 
+# A ledger is no recording, and replay says which it is.
+go replay "$ledger"
+want_code 1
+want_err 'It is a usage ledger'
 finish

@@ -199,4 +199,8 @@ checks=$((checks + 1))
 checks=$((checks + 1))
 ! grep -q "$(printf '\033')" "$work/out" || fail "a control character reached the table"
 BERTH_HOME=$kept
+BERTH_HOME=$work/fresh
+go models --remove "$work/never-added"
+want_code 1
+want_err 'no such folder was added'
 finish

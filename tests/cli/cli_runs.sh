@@ -82,9 +82,12 @@ want_value limits.0.name MemAvailable
 rate=$(value memory_bytes_per_s_all)
 checks=$((checks + 1))
 case $rate in 0 | '') fail 'no memory rate' ;; esac
+grep '"type": "[A-Z]' "$work/out" >"$work/order"
 go bench machine --json
 want_value measured_now false
 want_value memory_bytes_per_s_all "$rate"
+checks=$((checks + 1))
+grep '"type": "[A-Z]' "$work/out" | cmp -s - "$work/order" || fail 'kernels come in another order when they are recalled'
 go fit "$root/tests/golden/qwen3-moe" --engine mlx --json
 want_value machine.bandwidth_basis measured
 go fit "$root/tests/golden/qwen3-moe" --engine mlx --bandwidth 100 --json
