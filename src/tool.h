@@ -230,6 +230,7 @@ typedef struct tool_model_info {
     char defaults_of[64];    /* model_type of tool_model_default() */
     uint32_t defaults_count; /* numbers that the configuration leaves to its class */
     bool experts_by_params;  /* a configuration without weights: the experts' share of them is that of the parameters */
+    bool has_linear;         /* layers of linear attention */
 } tool_model_info;
 
 /* Headers only: a GGUF file, a Hugging Face directory, or a bare config.json (then the sizes: weights_bytes, and
@@ -276,6 +277,12 @@ berth_status tool_model_llama(const tool_model *model, const tool_llama *request
 /* The largest context, at most the model's own, whose `device` (else host) sum is within the bytes; 0: none. */
 berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *request, bool device, uint64_t bytes,
                                   uint64_t *ctx_tokens, berth_error *err);
+
+/* What a token of one sequence takes at position `context`, for berth_speed_decode() at that context. */
+berth_status tool_model_work(const tool_model *model, const tool_llama *request, uint64_t context,
+                             berth_speed_work *out, berth_error *err);
+/* The range of a prediction from that: wider where more than the machine is uncertain. */
+void tool_model_widen(const tool_model_info *info, berth_speed *speed);
 
 /* The arithmetic of each kind of layer, a line each, for any engine. `ctx` positions; an element of a cache takes
  * kv_num / kv_den bytes. */

@@ -363,7 +363,6 @@ static const char *stray_option(const struct fit_options *options, const char **
     const char *llama = llama_option_given(&options->llama);
     const char *both = mlx->weights_bytes > 0 ? "--weights-bytes" : mlx->experts_bytes > 0 ? "--experts-bytes" : NULL;
     const char *mlx_only = mlx->kv_quant != NULL ? "--kv-quant" : NULL;
-    const char *not_llama = mlx->bandwidth != NULL ? "--bandwidth" : mlx->matrix ? "--matrix" : NULL;
     bool other = mlx->engine != FIT_ENGINE_BERTH;
     if (other && options->model.kv != BERTH_KV_DEFAULT) {
         *place = mlx->engine == FIT_ENGINE_MLX ? "--engine berth; here it is --kv-quant"
@@ -394,10 +393,6 @@ static const char *stray_option(const struct fit_options *options, const char **
         *place = "one machine; with --matrix each holds another share";
         return "--hits";
     }
-    if (not_llama != NULL && mlx->engine == FIT_ENGINE_LLAMA) {
-        *place = "--engine berth or mlx";
-        return not_llama;
-    }
     if (mlx->filter != NULL && !mlx->matrix) {
         *place = "--matrix";
         return "--filter";
@@ -421,6 +416,7 @@ static void share_options(struct fit_options *options)
     llama->quiet = options->quiet;
     options->mlx.admission = &options->admission;
     options->mlx.quiet = options->quiet;
+    options->mlx.json = options->json;
 }
 
 static int run_mlx(struct fit_options *options)

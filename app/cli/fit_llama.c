@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/fit_llama_speed.h"
 #include "common/advice.h"
 #include "common/json_out.h"
 #include "common/report.h"
@@ -99,6 +100,8 @@ struct llama_fit {
     tool_llama_report report;
     uint64_t usable_bytes, needed_bytes, max_ctx;
     struct admission admission;
+    struct fit_target target;
+    struct fit_speed speed;
     char machine[160];
     char binding[256];
     bool is_device, fits;
@@ -126,17 +129,14 @@ static int find_usable(struct llama_fit *fit)
             return code;
         }
     }
-    fit->is_device = options->offload == OFFLOAD_ALL || (options->offload == OFFLOAD_AUTO && named->machine != NULL &&
-                                                         strstr(machine.machine.name, "DDR") == NULL);
+    fit->is_device = options->offload == OFFLOAD_ALL ||
+                     (options->offload == OFFLOAD_AUTO && named->machine != NULL && llama_has_device(&machine));
     snprintf(fit->machine, sizeof fit->machine, "%s", given ? machine.machine.name : "this machine");
     if (options->budget_bytes > 0) {
         fit->usable_bytes = options->budget_bytes;
         snprintf(fit->binding, sizeof fit->binding, "--budget");
     } else if (given) {
-        double usable = machine.has_budget
-                            ? machine.budget_bytes
-                            : machine.machine.ram_bytes * (fit->is_device ? BERTH_FIT_WIRED_FRACTION : 1);
-        fit->usable_bytes = (uint64_t)usable;
+        fit->usable_bytes = (uint64_t)llama_usable(&machine, fit->is_device);
         snprintf(fit->binding, sizeof fit->binding, "%s",
                  machine.has_budget ? "card memory less 749 MiB"
                  : fit->is_device   ? "75 % of memory"
@@ -210,14 +210,9 @@ static int find_advice(struct llama_fit *fit)
     return code;
 }
 
-static int solve(struct llama_fit *fit)
+static void fill_request(struct llama_fit *fit)
 {
     const struct llama_options *options = fit->options;
-    berth_error err;
-    int code = find_usable(fit);
-    if (code != EXIT_OK) {
-        return code;
-    }
     fit->request = (tool_llama){.ctx_tokens = options->ctx_tokens,
                                 .ubatch_tokens = options->ubatch,
                                 .slots = options->slots,
@@ -231,6 +226,27 @@ static int solve(struct llama_fit *fit)
                                 .type_v = options->type_v,
                                 .mla = options->mla,
                                 .build = options->build};
+}
+
+static int solve_speed(struct llama_fit *fit)
+{
+    uint64_t ignored = 1;
+    int code = fit_target_read(fit->options->machine, NULL, &fit->target, &ignored);
+    if (code != EXIT_OK || !fit->fits || !fit->info.is_known) {
+        return code;
+    }
+    const struct llama_speed of = {fit->model, &fit->request, &fit->target, fit->is_device};
+    return llama_speed_predict(&of, (double)fit->report.ctx_tokens, (double)fit->max_ctx, &fit->speed);
+}
+
+static int solve(struct llama_fit *fit)
+{
+    berth_error err;
+    int code = find_usable(fit);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    fill_request(fit);
     if (tool_model_llama(fit->model, &fit->request, &fit->report, &err) != BERTH_OK ||
         tool_model_llama_ctx(fit->model, &fit->request, fit->is_device, fit->usable_bytes, &fit->max_ctx, &err) !=
             BERTH_OK) {
@@ -238,7 +254,8 @@ static int solve(struct llama_fit *fit)
     }
     fit->needed_bytes = needed(fit, &fit->report);
     fit->fits = fit->needed_bytes <= fit->usable_bytes;
-    return fit->fits ? EXIT_OK : find_advice(fit);
+    code = solve_speed(fit);
+    return fit->fits || code != EXIT_OK ? code : find_advice(fit);
 }
 
 /* ---- text ------------------------------------------------------------------------------------------- */
@@ -391,6 +408,7 @@ static void print_text(const struct llama_fit *fit)
         admission_text(&fit->admission, request, sizeof request);
         printf("\nRequest %s\n", request);
     }
+    fit_speed_print(&fit->speed, stdout);
     if (!fit->info.is_known) {
         printf("\nA LOWER BOUND: %s.\n", fit->info.problem);
     }
@@ -512,6 +530,7 @@ static void print_json(const struct llama_fit *fit)
         json_out_string(&json, "lower_bound_because", fit->info.problem);
     }
     json_plan(&json, fit);
+    fit_speed_json(&json, "speed", &fit->speed);
     json_out_array(&json, "advice", false);
     for (uint32_t i = 0; i < fit->advice.count; i++) {
         json_out_object(&json, NULL);
@@ -539,6 +558,13 @@ static int fit_model(struct llama_fit *fit)
 {
     const struct llama_options *options = fit->options;
     tool_model_describe(fit->model, &fit->info);
+    if (options->machine->matrix) {
+        int device = options->offload == OFFLOAD_AUTO ? -1 : options->offload == OFFLOAD_ALL ? 1 : 0;
+        fill_request(fit);
+        int all = llama_speed_matrix(options->machine, fit->model, &fit->request, device, fit->cannot_run);
+        tool_model_close(fit->model);
+        return all;
+    }
     int code = solve(fit);
     if (code == EXIT_OK) {
         code = admission_solve(options->machine->admission, (double)fit->max_ctx, options->ctx_tokens, &fit->admission);

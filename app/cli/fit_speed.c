@@ -13,7 +13,7 @@
 
 /* ---- the machine ------------------------------------------------------------------------------------ */
 
-static berth_speed_class class_of(const char *kind, const char *vendor)
+berth_speed_class fit_speed_class(const char *kind, const char *vendor)
 {
     if (strstr(kind, "gpu") != NULL) {
         return BERTH_SPEED_GPU;
@@ -97,7 +97,7 @@ static void predict_other(const struct fit_target *target, const berth_speed_wor
 {
     *out = (struct speed_answer){.decode = BERTH_SPEED_INIT, .prefill = BERTH_SPEED_INIT};
     out->machine = BERTH_SPEED_MACHINE_INIT;
-    berth_speed_machine_class(class_of(target->kind, target->machine.vendor), &out->machine);
+    berth_speed_machine_class(fit_speed_class(target->kind, target->machine.vendor), &out->machine);
     bool table = strcmp(target->machine.basis, "table") == 0;
     double table_rate = table ? target->machine.machine.bandwidth_gbs * 1e9 : 0; /* no default: unknown stays unknown */
     out->machine.memory_bytes_per_s = target->memory_rate > 0 ? target->memory_rate : table_rate;
@@ -183,6 +183,34 @@ void fit_speed_predict(const struct fit_target *target, const struct model_optio
         runs_predict(store, &request, &out->at[i]);
     }
     store_close(store);
+}
+
+double fit_speed_measured_memory(void)
+{
+    struct machine_row own;
+    struct machine_row kept = {.memory_all = 0};
+    char problem[STORE_PROBLEM_MAX];
+    if (!machine_identify(&own, NULL)) {
+        return 0;
+    }
+    struct store *store = store_open_within(false, STORE_WAIT_BRIEF_MS, problem);
+    double rate = store != NULL && machine_get(store, own.key, &kept) ? kept.memory_all : 0;
+    if (rate <= 0) { /* of earlier runs */
+        const berth_speed_work nothing = BERTH_SPEED_WORK_INIT;
+        const struct speed_request request = {.work = &nothing,
+                                              .fingerprint = "",
+                                              .machine = own.key,
+                                              .dtype = "",
+                                              .kv = "",
+                                              .policy = "",
+                                              .isa = "",
+                                              .resident = true};
+        struct speed_answer answer;
+        runs_predict(store, &request, &answer);
+        rate = answer.machine.memory_bytes_per_s;
+    }
+    store_close(store);
+    return rate;
 }
 
 /* ---- output ----------------------------------------------------------------------------------------- */
@@ -277,14 +305,84 @@ void fit_speed_json(struct json_out *json, const char *key, const struct fit_spe
 
 /* ---- the matrix ------------------------------------------------------------------------------------- */
 
+void fit_matrix_put(struct fit_matrix *out, const struct fit_matrix_row *row)
+{
+    const berth_speed *speed = row->speed;
+    const char *name = row->machine->machine.name;
+    out->count++;
+    if (out->as_json) {
+        struct json_out *json = &out->json;
+        json_out_object(json, NULL);
+        json_out_string(json, "machine", name);
+        json_out_string(json, "vendor", row->vendor);
+        json_out_string(json, "kind", row->machine->kind);
+        json_out_real(json, "usable_bytes", row->usable);
+        json_out_string(json, "verdict", row->verdict);
+        if (row->total_bytes > 0) {
+            json_out_u64(json, "total_bytes", row->total_bytes);
+        } else {
+            json_out_u64(json, "slots", row->slots);
+        }
+        json_real_or_null(json, "tokens_per_s", speed->tokens_per_s);
+        json_real_or_null(json, "low", speed->low);
+        json_real_or_null(json, "high", speed->high);
+        json_out_string(json, "binding", row->fits ? speed->binding : "memory size");
+        if (row->problem != NULL) {
+            json_out_string(json, "machine_problem", row->problem);
+        } else if (row->total_bytes == 0) {
+            json_out_null(json, "machine_problem");
+        }
+        json_out_close(json);
+        return;
+    }
+    enum { NAME_COLUMNS = 30 };
+    char cut[128];
+    char memory[32];
+    char tps[64] = "-";
+    snprintf(memory, sizeof memory, "%.1f", row->usable / 0x1p30);
+    if (speed->tokens_per_s > 0) {
+        int places = speed->high < 100 ? 1 : 0;
+        snprintf(tps, sizeof tps, "%.*f (%.*f-%.*f)", places, speed->tokens_per_s, places, speed->low, places,
+                 speed->high);
+    } else if (row->fits) {
+        snprintf(tps, sizeof tps, "unknown");
+    }
+    const char *cells[] = {text_fit(name, NAME_COLUMNS, cut, sizeof cut), memory,
+                           row->share != NULL ? row->share : row->verdict, tps, row->fits ? speed->binding : "size"};
+    table_row(&out->table, cells);
+}
+
+int fit_matrix_all(struct fit_matrix *out, const struct mlx_options *options, mlx_machine_fn *fn, void *user)
+{
+    struct mlx_options all = *options;
+    int code = EXIT_OK;
+    all.filter = options->filter != NULL ? options->filter : "all";
+    if (out->as_json) {
+        json_out_array(&out->json, "matrix", false);
+        code = mlx_each_machine(&all, fn, user);
+        json_out_close(&out->json);
+        json_out_close(&out->json);
+        json_out_end(&out->json);
+        return code;
+    }
+    table_begin(&out->table, stdout, "lrlll", 0);
+    static const char *const head[] = {"machine", "GiB", "verdict", "tok/s", "limit"};
+    for (int pass = 0; pass < 2 && code == EXIT_OK; pass++) {
+        table_row(&out->table, head);
+        code = mlx_each_machine(&all, fn, user);
+        if (code == EXIT_OK && out->count == 0) {
+            return report_usage("fit", "--filter: no machine of the table has '%.80s'", all.filter);
+        }
+        table_print(&out->table);
+    }
+    return code;
+}
+
 struct matrix {
     struct fit_target target;
     const berth_plan *plan;
     berth_speed_work work;
-    struct table table;
-    struct json_out json;
-    bool as_json;
-    uint32_t count;
+    struct fit_matrix table;
 };
 
 /* The plan of a machine from that of the largest: only the slots differ. */
@@ -305,100 +403,50 @@ static void plan_machine(const struct matrix *m, double usable, berth_plan *plan
 static int matrix_row(void *user, const struct mlx_machine *machine, const char *vendor)
 {
     struct matrix *m = user;
-    double usable = usable_bytes(machine);
+    struct fit_matrix_row row = {.machine = machine, .vendor = vendor, .usable = usable_bytes(machine)};
     berth_plan plan;
+    char share[32];
     struct speed_answer speed = {.decode = BERTH_SPEED_INIT};
-    plan_machine(m, usable, &plan);
+    plan_machine(m, row.usable, &plan);
     m->target.machine = *machine;
     m->target.machine.vendor = vendor;
     snprintf(m->target.kind, sizeof m->target.kind, "%s", machine->kind);
     if (plan.fits) {
         predict_other(&m->target, &m->work, &plan, plan.ctx_tokens, &speed);
     }
-    const char *verdict = !plan.fits ? "too big" : plan.resident ? "fits" : plan.cached ? "streams" : "uncached";
-    const char *binding = !plan.fits ? "memory size" : speed.decode.binding;
-    m->count++;
-    if (m->as_json) {
-        json_out_object(&m->json, NULL);
-        json_out_string(&m->json, "machine", machine->machine.name);
-        json_out_string(&m->json, "vendor", vendor);
-        json_out_string(&m->json, "kind", machine->kind);
-        json_out_real(&m->json, "usable_bytes", usable);
-        json_out_string(&m->json, "verdict", verdict);
-        json_out_u64(&m->json, "slots", plan.fits ? plan.slots_count : 0);
-        json_real_or_null(&m->json, "tokens_per_s", speed.decode.tokens_per_s);
-        json_real_or_null(&m->json, "low", speed.decode.low);
-        json_real_or_null(&m->json, "high", speed.decode.high);
-        json_out_string(&m->json, "binding", binding);
-        const char *problem = machine_problem(machine, machine->kind, vendor);
-        if (problem != NULL) {
-            json_out_string(&m->json, "machine_problem", problem);
-        } else {
-            json_out_null(&m->json, "machine_problem");
-        }
-        json_out_close(&m->json);
-        return EXIT_OK;
-    }
-    enum { NAME_COLUMNS = 30 };
-    char name[128];
-    char memory[32];
-    char share[32];
-    char tps[64] = "-";
-    snprintf(memory, sizeof memory, "%.1f", usable / 0x1p30);
+    row.fits = plan.fits;
+    row.verdict = !plan.fits ? "too big" : plan.resident ? "fits" : plan.cached ? "streams" : "uncached";
+    row.slots = plan.fits ? plan.slots_count : 0;
+    row.speed = &speed.decode;
+    row.problem = machine_problem(machine, machine->kind, vendor);
     if (plan.fits && plan.cached && !plan.resident) {
         snprintf(share, sizeof share, "streams %.0f %%", 100 * (double)plan.slots_count / (double)plan.experts_count);
-        verdict = share;
+        row.share = share;
     }
-    if (speed.decode.tokens_per_s > 0) {
-        int places = speed.decode.high < 100 ? 1 : 0;
-        snprintf(tps, sizeof tps, "%.*f (%.*f-%.*f)", places, speed.decode.tokens_per_s, places, speed.decode.low,
-                 places, speed.decode.high);
-    } else if (plan.fits) {
-        snprintf(tps, sizeof tps, "unknown");
-    }
-    const char *cells[] = {text_fit(machine->machine.name, NAME_COLUMNS, name, sizeof name), memory, verdict, tps,
-                           !plan.fits ? "size" : binding};
-    table_row(&m->table, cells);
+    fit_matrix_put(&m->table, &row);
     return EXIT_OK;
 }
 
 int fit_speed_matrix(const struct mlx_options *options, const char *disk, const tool_summary *model,
                      const berth_plan *plan)
 {
-    struct matrix m = {.plan = plan, .as_json = options->json};
+    struct matrix m = {.plan = plan, .table = {.as_json = options->json}};
     uint64_t ignored = 1;
-    struct mlx_options all = *options;
-    all.filter = options->filter != NULL ? options->filter : "all";
     int code = fit_target_read(options, disk, &m.target, &ignored);
     if (code != EXIT_OK) {
         return code;
     }
     tool_speed_work(model, plan, &m.work);
-    if (m.as_json) {
-        json_out_begin(&m.json, stdout);
-        json_out_object(&m.json, NULL);
-        json_out_string(&m.json, "engine", "berth");
-        json_out_u64(&m.json, "ctx", plan->ctx_tokens);
-        json_out_u64(&m.json, "hard_floor_bytes", plan->hard_floor_bytes);
-        json_out_u64(&m.json, "full_bytes", plan->full_bytes);
-        json_out_array(&m.json, "matrix", false);
-        code = mlx_each_machine(&all, matrix_row, &m);
-        json_out_close(&m.json);
-        json_out_close(&m.json);
-        json_out_end(&m.json);
-        return code;
+    if (options->json) {
+        json_out_begin(&m.table.json, stdout);
+        json_out_object(&m.table.json, NULL);
+        json_out_string(&m.table.json, "engine", "berth");
+        json_out_u64(&m.table.json, "ctx", plan->ctx_tokens);
+        json_out_u64(&m.table.json, "hard_floor_bytes", plan->hard_floor_bytes);
+        json_out_u64(&m.table.json, "full_bytes", plan->full_bytes);
     }
-    table_begin(&m.table, stdout, "lrlll", 0);
-    static const char *const head[] = {"machine", "GiB", "verdict", "tok/s", "limit"};
-    for (int pass = 0; pass < 2 && code == EXIT_OK; pass++) {
-        table_row(&m.table, head);
-        code = mlx_each_machine(&all, matrix_row, &m);
-        if (code == EXIT_OK && m.count == 0) {
-            return report_usage("fit", "--filter: no machine of the table has '%.80s'", all.filter);
-        }
-        table_print(&m.table);
-    }
-    if (code == EXIT_OK) {
+    code = fit_matrix_all(&m.table, options, matrix_row, &m);
+    if (code == EXIT_OK && !options->json) {
         printf("\nAt %" PRIu32 " tokens of context, by the law of each class of machine at the bandwidth\n"
                "of its data sheet. GiB: usable. Berth runs on Linux, on x86-64 and arm64:\n"
                "rows of Apple machines and of graphics cards are what it would do there.\n"

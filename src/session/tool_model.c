@@ -2,10 +2,12 @@
  * src/tool.h: any model's shape and weights from its headers, and llama.cpp's rules for them. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "family/shape.h"
 #include "fit/llama_cpp.h"
+#include "fit/llama_speed.h"
 #include "fit/spec.h"
 #include "model/checkpoint.h"
 #include "os/memory.h"
@@ -140,6 +142,7 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     }
     snprintf(info->problem, sizeof info->problem, "%s", shape->problem);
     info->is_known = shape->is_known;
+    info->has_linear = llama_has_linear(shape);
     for (uint32_t i = 0; i < SHAPE_NUMBERS; i++) {
         info->defaults_count += shape->is_default[i] ? 1 : 0;
     }
@@ -345,6 +348,39 @@ berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *req
     }
     *ctx_tokens = low;
     return BERTH_OK;
+}
+
+berth_status tool_model_work(const tool_model *model, const tool_llama *request, uint64_t context,
+                             berth_speed_work *out, berth_error *err)
+{
+    struct llama_request own;
+    uint64_t weights[WEIGHT_CLASSES];
+    TRY(fill_request(model, request, &own, err));
+    memcpy(weights, model->info.weight_bytes, sizeof weights);
+    if (model->checkpoint->tensors.count == 0) { /* one sum: its tables are not told apart yet */
+        double all = (double)weights[WEIGHT_RESIDENT] + (double)weights[WEIGHT_EXPERT];
+        uint64_t tables = (uint64_t)(all * llama_lookup_share(&model->shape));
+        weights[WEIGHT_RESIDENT] -= tables < weights[WEIGHT_RESIDENT] ? tables : weights[WEIGHT_RESIDENT];
+    }
+    own.ctx_tokens = context;
+    return llama_work(&model->shape, &own, weights, out) ? BERTH_OK : too_big(err);
+}
+
+/* What the law's own margin does not hold: kernels of linear attention took up to twice the time of the law (its bytes
+ * are few, its steps many), and experts whose bytes are known by their share of the parameters may weigh less a
+ * parameter than the rest of the model (gpt-oss: a sixth of the speed). */
+static const double linear_slower = 2.1;
+static const double shares_off = 1.2;
+
+void tool_model_widen(const tool_model_info *info, berth_speed *speed)
+{
+    if (info->has_linear && speed->low > speed->tokens_per_s / linear_slower) {
+        speed->low = speed->tokens_per_s / linear_slower;
+    }
+    if (info->experts_by_params && info->experts > 0) {
+        speed->low /= shares_off;
+        speed->high *= shares_off;
+    }
 }
 
 /* ---- the arithmetic --------------------------------------------------------------------------------- */

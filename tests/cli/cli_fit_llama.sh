@@ -78,6 +78,71 @@ want_out 'beside it'
 want_out 'sliding window of window 128'
 want_out 'Host buffer'
 
+# Speed: the law with what a token reads; the context costs its cache.
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --budget 40GB --bandwidth 60 --json
+want_code 0
+want_json
+want_value speed.memory_basis given
+want_value speed.hit_rate.basis resident
+want_value speed.decode.1.context 4096
+want_value speed.decode.1.binding memory
+want_value speed.basis 'the law, memory given; experts by parameters'
+checks=$((checks + 1))
+awk "BEGIN { d = ($(value speed.decode.1.memory_s) - $(value speed.decode.0.memory_s)) * 60e9 * 0.95
+             exit !(d > $(value plan.kv_bytes) - 1 && d < $(value plan.kv_bytes) + 1) }" || fail 'the cache is not read'
+checks=$((checks + 1))
+awk "BEGIN { exit !($(value speed.decode.1.low) < $(value speed.decode.1.tokens_per_s) &&
+                    $(value speed.decode.1.tokens_per_s) < $(value speed.decode.1.high)) }" || fail 'no range'
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --machine 'RTX 4090' --json
+want_value speed.memory_basis table
+want_value speed.machine 'GeForce RTX 4090 24GB'
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --machine 'RTX 4090' --offload none --json
+want_value speed.memory_basis unknown # of the host beside the card
+want_value speed.decode.1.tokens_per_s null
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --budget 1GB --bandwidth 60 --json
+want_code 3
+want_value speed null
+go fit "$work/g" --engine llama.cpp --budget 1GB --bandwidth 60
+want_code 0
+want_out 'Speed: unknown: say --weights-bytes'
+# shellcheck disable=SC2086
+go fit $model --bandwidth -4
+want_code 2
+want_no_out
+
+# The matrix: each machine by the same totals.
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --machine 'RTX 4090' --json
+total=$(value plan.total_bytes)
+tps=$(value speed.decode.1.tokens_per_s)
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --matrix --filter '4090' --json
+want_code 0
+want_json
+want_value engine llama.cpp
+want_value ctx 4096
+want_value matrix.0.total_bytes "$total"
+want_value matrix.0.tokens_per_s "$tps"
+want_value matrix.0.verdict fits
+# shellcheck disable=SC2086
+go fit $model --ctx 4096 --matrix --filter 'apple m1' --json
+want_value matrix.0.machine 'Apple M1 8GB'
+want_value matrix.0.verdict 'too big'
+want_value matrix.0.binding 'memory size'
+want_value matrix.0.tokens_per_s null
+# shellcheck disable=SC2086
+go fit $model --matrix
+want_code 0
+want_out 'GeForce RTX 4090'
+want_out "by llama.cpp's totals"
+# shellcheck disable=SC2086
+go fit $model --matrix --filter nothing-like-this
+want_code 2
+
 # Wrong values.
 for wrong in '--cache-type-k q3' '--build new' '--mla none' '--slots 0' '--offload some'; do
     # shellcheck disable=SC2086
@@ -191,6 +256,19 @@ want_value plan.kv.1.layers 5
 want_value plan.kv.1.cells 1024
 want_value model.weights.resident_bytes $((98304 + 16384))
 want_value model.weights.not_loaded_bytes 16384
+go fit "$work/x.gguf" --json --ctx 4096 --budget 1GB --bandwidth 10
+want_value speed.memory_basis given
+want_value speed.basis 'the law, memory given'
+go fit "$work/x.gguf" --matrix --filter apple --json
+want_code 1
+want_json
+want_value engine berth
+want_value rules llama.cpp
+want_value matrix.0.verdict fits
+go fit "$work/x.gguf" --matrix --filter apple
+want_code 1
+want_out 'Berth cannot run this model yet'
+want_out 'Apple M1 8GB'
 go fit "$work/x.gguf" --budget 1000
 want_code 3
 want_out 'Berth cannot run this model yet'
