@@ -55,6 +55,7 @@ static int predict(const struct llama_speed *of, const tool_model_info *info, do
     *out = (struct speed_answer){.decode = BERTH_SPEED_INIT, .prefill = BERTH_SPEED_INIT};
     out->machine = BERTH_SPEED_MACHINE_INIT;
     out->hit = (berth_speed_hit){1, 1, 1};
+    out->decode.binding = "unknown";
     out->hit_basis = "resident";
     out->read_basis = "unknown";
     find_machine(of, out);
@@ -116,6 +117,7 @@ static int matrix_row(void *user, const struct mlx_machine *machine, const char 
     uint64_t bytes = is_device ? m->report[1].device_bytes : m->report[0].host_bytes;
     struct fit_matrix_row row = {.machine = machine, .vendor = vendor, .usable = llama_usable(machine, is_device)};
     struct speed_answer speed = {.decode = BERTH_SPEED_INIT};
+    speed.decode.binding = "unknown";
     row.fits = (double)bytes <= row.usable;
     row.verdict = !row.fits ? "too big" : m->info.is_known ? "fits" : "unknown";
     m->target.other = true;

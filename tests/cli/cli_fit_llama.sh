@@ -106,7 +106,7 @@ want_value speed.decode.1.tokens_per_s null
 go fit $model --ctx 4096 --budget 1GB --bandwidth 60 --json
 want_code 3
 want_value speed null
-go fit "$work/g" --engine llama.cpp --budget 1GB --bandwidth 60
+go fit "$work/g/config.json" --engine llama.cpp --budget 1GB --bandwidth 60
 want_code 0
 want_out 'Speed: unknown: say --weights-bytes'
 # shellcheck disable=SC2086
@@ -186,6 +186,12 @@ hostile '{}'
 want_code 1
 hostile '{"model_type": "brandnew", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}'
 want_code 1
+# shellcheck disable=SC2086
+go fit $model --matrix --filter 'rtx 4090' --json
+want_code 1
+want_value matrix.0.verdict unknown
+want_value matrix.0.tokens_per_s null
+hostile '{"model_type": "brandnew", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}'
 want_out 'A LOWER BOUND: model_type "brandnew"'
 want_out 'UNKNOWN'
 # shellcheck disable=SC2086
