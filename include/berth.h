@@ -4,7 +4,8 @@
  *
  * How it is used: fill a berth_model_config (BERTH_MODEL_CONFIG_INIT), ask berth_plan_memory() what the model
  * would need (file headers only), open it with berth_model_open(), create the session, feed token ids with
- * berth_session_eval(), read logits, sample, repeat.
+ * berth_session_eval(), read logits, sample, repeat. examples/generate.c is a whole program, examples/plan.c one that
+ * only plans.
  *
  * Rules that hold for every function:
  * - Fallible functions return berth_status: 0 is success, every failure is negative. On failure outputs are
