@@ -250,7 +250,8 @@ typedef struct tool_llama {
     uint32_t ubatch_tokens; /* 0: 512 */
     uint32_t slots;         /* 0: 1 */
     uint32_t outputs;       /* 0: the slots */
-    bool is_unified, is_swa_full, is_draft, no_flash_attention;
+    bool is_unified, is_swa_full, no_flash_attention;
+    bool is_draft;               /* and a context for the blocks for further tokens, whose cache is f16 */
     bool is_device;              /* every layer on an accelerator */
     const char *type_k, *type_v; /* NULL: f16 */
     const char *mla;             /* "latent" (NULL), "latent+v", "full" */
@@ -268,10 +269,15 @@ typedef struct tool_llama_report {
     uint64_t ctx_tokens, weights_device_bytes, weights_host_bytes;
     uint64_t kv_bytes, state_bytes, device_compute_bytes, host_compute_bytes, output_bytes;
     uint32_t state_layers;
+    struct {
+        uint32_t layers; /* 0: no such context */
+        uint64_t cells;  /* most of a layer */
+        uint64_t weights_bytes, kv_bytes, compute_bytes;
+    } draft;
     uint64_t device_bytes, host_bytes; /* sums */
 } tool_llama_report;
 
-/* BERTH_ERR_ARGUMENT names a type, build or rule that there is not. */
+/* BERTH_ERR_ARGUMENT names a type, build or rule that there is not, or says that there are no blocks to draft with. */
 berth_status tool_model_llama(const tool_model *model, const tool_llama *request, tool_llama_report *out,
                               berth_error *err);
 /* The largest context, at most the model's own, whose `device` (else host) sum is within the bytes; 0: none. */

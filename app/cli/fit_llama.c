@@ -63,6 +63,10 @@ const struct arg_option llama_option_rows[] = {
      .offset = AT(offload),
      .choices = offloads,
      .help = "layers on an accelerator: none, or all\n(default: all on a machine that has one)"},
+    {.name = "draft",
+     .type = ARG_FLAG,
+     .offset = AT(draft),
+     .help = "and a context for the model's own blocks for further\ntokens (MTP)"},
 };
 _Static_assert(sizeof llama_option_rows / sizeof llama_option_rows[0] == LLAMA_OPTIONS, "LLAMA_OPTIONS is stale");
 
@@ -79,6 +83,7 @@ const char *llama_option_given(const struct llama_options *options)
            : options->mla != NULL             ? "--mla"
            : options->build != NULL           ? "--build"
            : options->offload != OFFLOAD_AUTO ? "--offload"
+           : options->draft                   ? "--draft"
                                               : NULL;
 }
 
@@ -197,6 +202,11 @@ static int find_advice(struct llama_fit *fit)
         changed.is_swa_full = all.is_swa_full = false;
         code = try_change(fit, &changed, "leaving out --swa-full", false);
     }
+    if (code == EXIT_OK && request->is_draft) {
+        changed = *request;
+        changed.is_draft = all.is_draft = false;
+        code = try_change(fit, &changed, "leaving out --draft", false);
+    }
     if (code == EXIT_OK && (request->ubatch_tokens == 0 || request->ubatch_tokens > 128)) {
         changed = *request;
         changed.ubatch_tokens = all.ubatch_tokens = 128;
@@ -310,6 +320,15 @@ static void print_caches(const struct llama_fit *fit)
     if (fit->report.state_bytes > 0) {
         snprintf(more, sizeof more, "%" PRIu32 " layers", fit->report.state_layers);
         line("recurrent state", fit->report.state_bytes, more);
+    }
+    if (fit->report.draft.layers > 0) {
+        snprintf(more, sizeof more, "%" PRIu32 " layers x %" PRIu64 " cells, f16", fit->report.draft.layers,
+                 fit->report.draft.cells);
+        line("kv, draft", fit->report.draft.kv_bytes, more);
+        if (fit->report.draft.weights_bytes > 0) { /* else they are among the others, or there are no files */
+            line("weights, draft", fit->report.draft.weights_bytes, "");
+        }
+        line("compute, draft", fit->report.draft.compute_bytes, "(estimate, never measured)");
     }
 }
 
@@ -491,6 +510,17 @@ static void json_plan(struct json_out *json, const struct llama_fit *fit)
     json_out_u64(json, "device_compute_bytes", report->device_compute_bytes);
     json_out_u64(json, "host_compute_bytes", report->host_compute_bytes);
     json_out_u64(json, "output_bytes", report->output_bytes);
+    if (report->draft.layers > 0) {
+        json_out_object(json, "draft");
+        json_out_u64(json, "layers", report->draft.layers);
+        json_out_u64(json, "cells", report->draft.cells);
+        json_out_u64(json, "kv_bytes", report->draft.kv_bytes);
+        json_out_u64(json, "weights_bytes", report->draft.weights_bytes);
+        json_out_u64(json, "compute_bytes", report->draft.compute_bytes);
+        json_out_close(json);
+    } else {
+        json_out_null(json, "draft");
+    }
     const struct spread *spread = &spreads[fit->is_device];
     json_out_object(json, "compute_estimate"); /* of the compute buffer of the whole graph */
     json_out_string(json, "against", "llama.cpp v0.5.0");

@@ -21,7 +21,7 @@ struct llama_options {
 };
 
 extern const struct arg_option llama_option_rows[];
-enum { LLAMA_OPTIONS = 11 };
+enum { LLAMA_OPTIONS = 12 };
 
 /* The first option given that only these rules know; NULL: none. */
 const char *llama_option_given(const struct llama_options *options);

@@ -175,8 +175,11 @@ int llama_speed_matrix(const struct mlx_options *options, const tool_model *mode
     code = fit_matrix_all(&table, options, matrix_row, &m);
     if (code == EXIT_OK && !options->json) {
         printf("\nAt %" PRIu64 " tokens of context, by llama.cpp's totals and the law of each class of machine at the\n"
-               "bandwidth of its data sheet, every layer on its accelerator if it has one. GiB: usable.\n",
-               m.report[0].ctx_tokens);
+               "bandwidth of its data sheet, %s. GiB: usable.\n",
+               m.report[0].ctx_tokens,
+               device < 0    ? "every layer on its accelerator if it has one"
+               : device == 0 ? "every layer on the processor"
+                             : "every layer on an accelerator");
         if (!m.info.is_known) {
             printf("\nA LOWER BOUND: %s.\n", m.info.problem);
         }

@@ -42,6 +42,27 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* A draft's graph has the blocks for further tokens alone: some of them, for they are alike, as a shape of their own.
+ */
+static bool graph_bytes(const struct shape *shape, const struct llama_request *request,
+                        const struct llama_report *report, uint64_t *bytes)
+{
+    enum { BLOCKS = 8 };
+    struct shape_layer blocks[BLOCKS];
+    struct shape draft = *shape;
+    if (!request->is_draft) {
+        return llama_graph_bytes(shape, request, report, bytes);
+    }
+    draft.layers = blocks;
+    draft.count = shape->mtp_count < BLOCKS ? shape->mtp_count : BLOCKS;
+    draft.mtp_count = 0;
+    for (uint32_t i = 0; i < draft.count; i++) {
+        blocks[i] = shape->layers[shape->count + i];
+        blocks[i].owner = i;
+    }
+    return llama_graph_bytes(&draft, request, report, bytes);
+}
+
 bool llama_solve(const struct shape *shape, const struct llama_request *request, struct llama_report *out)
 {
     struct llama_request own = *request;
@@ -60,7 +81,7 @@ bool llama_solve(const struct shape *shape, const struct llama_request *request,
     }
     uint64_t masks = most(cells[LLAMA_PART_FULL], cells[LLAMA_PART_LATENT]) + cells[LLAMA_PART_WINDOW] +
                      cells[LLAMA_PART_COMPRESSED];
-    bool fits = llama_graph_bytes(shape, &own, out, &whole) && add_product(&inputs, masks, ubatch, mask_bytes) &&
+    bool fits = graph_bytes(shape, &own, out, &whole) && add_product(&inputs, masks, ubatch, mask_bytes) &&
                 add_product(&inputs, own.build->input_copies * (uint64_t)shape->number[SHAPE_HIDDEN], ubatch, 4) &&
                 add_product(&inputs, (uint64_t)shape->number[SHAPE_PLE_DIM] * shape->count, ubatch, 4) &&
                 add_product(&out->output_bytes, shape->number[SHAPE_VOCAB], slots, 4);

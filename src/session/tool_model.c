@@ -21,6 +21,7 @@ struct tool_model {
     struct shape shape;
     tool_model_info info;
     uint64_t embed_bytes; /* token embedding */
+    uint64_t draft_bytes; /* blocks for further tokens, of those that are not loaded */
 };
 
 /* ---- opening ---------------------------------------------------------------------------------------- */
@@ -67,6 +68,16 @@ static bool is_embedding(struct str name)
     return str_is(name, "token_embd.weight") || str_ends(name, STR("embed_tokens.weight"));
 }
 
+/* Not loaded for its number alone, or for a name that says so. */
+static bool is_draft(struct str name)
+{
+    bool named = str_starts(name, STR("mtp."));
+    for (size_t i = 0; !named && i + 5 <= name.bytes; i++) {
+        named = memcmp(name.ptr + i, ".mtp.", 5) == 0;
+    }
+    return named || weight_class_of(name, UINT32_MAX) != WEIGHT_NOT_LOADED;
+}
+
 static void weigh(tool_model *model)
 {
     tool_model_info *info = &model->info;
@@ -78,6 +89,7 @@ static void weigh(tool_model *model)
         enum weight_class class = weight_class_next(&memo, tensor->name, model->shape.count);
         info->weight_bytes[class] += tensor_stored_bytes(tensor);
         info->parameters += tensor_elems(tensor);
+        model->draft_bytes += class == WEIGHT_NOT_LOADED && is_draft(tensor->name) ? tensor_stored_bytes(tensor) : 0;
         has_output = has_output || is_output(tensor->name);
         model->embed_bytes += class == WEIGHT_LOOKUP && is_embedding(tensor->name) ? tensor_stored_bytes(tensor) : 0;
     }
@@ -263,7 +275,6 @@ static berth_status fill_request(const tool_model *model, const tool_llama *requ
                                   .outputs = request->outputs,
                                   .is_unified = request->is_unified,
                                   .is_swa_full = request->is_swa_full,
-                                  .is_draft = request->is_draft,
                                   .no_flash_attention = request->no_flash_attention,
                                   .is_device = request->is_device};
     TRY(find_type(request->type_k, &out->k, err));
@@ -287,6 +298,37 @@ static berth_status fill_request(const tool_model *model, const tool_llama *requ
 static berth_status too_big(berth_error *err)
 {
     return error_set(err, BERTH_ERR_LIMIT, "a size does not fit in 64 bits");
+}
+
+/* The context of the blocks for further tokens: a cache of f16 whatever the other's is, weights, a graph of its own. */
+static berth_status add_draft(const tool_model *model, const struct llama_request *main_request, tool_llama_report *out,
+                              berth_error *err)
+{
+    struct llama_request own = *main_request;
+    struct llama_report report;
+    const uint64_t most = UINT64_MAX / 8;
+    if (model->shape.mtp_count == 0) {
+        return error_set(err, BERTH_ERR_ARGUMENT, "the model has no blocks for further tokens to draft with");
+    }
+    own.is_draft = true;
+    own.k = own.v = cache_type_find("f16");
+    if (!llama_solve(&model->shape, &own, &report)) {
+        return too_big(err);
+    }
+    for (int i = 0; i < LLAMA_PARTS; i++) {
+        out->draft.cells = report.part[i].cells > out->draft.cells ? report.part[i].cells : out->draft.cells;
+    }
+    out->draft.layers = model->shape.mtp_count;
+    out->draft.weights_bytes = model->draft_bytes;
+    if (u64_add_overflows(report.kv_bytes, report.state_bytes, &out->draft.kv_bytes) || out->draft.kv_bytes > most ||
+        report.device_compute_bytes > most || report.host_compute_bytes > most) {
+        return too_big(err);
+    }
+    out->draft.compute_bytes = own.is_device ? report.device_compute_bytes : report.host_compute_bytes;
+    uint64_t all = out->draft.weights_bytes + out->draft.kv_bytes + out->draft.compute_bytes;
+    out->device_bytes += own.is_device ? all : 0;
+    out->host_bytes += (own.is_device ? report.host_compute_bytes : all) + report.output_bytes;
+    return BERTH_OK;
 }
 
 berth_status tool_model_llama(const tool_model *model, const tool_llama *request, tool_llama_report *out,
@@ -327,7 +369,7 @@ berth_status tool_model_llama(const tool_model *model, const tool_llama *request
     out->device_bytes = own.is_device ? out->weights_device_bytes + caches + report.device_compute_bytes : 0;
     out->host_bytes =
         out->weights_host_bytes + (own.is_device ? 0 : caches) + report.host_compute_bytes + report.output_bytes;
-    return BERTH_OK;
+    return request->is_draft ? add_draft(model, &own, out, err) : BERTH_OK;
 }
 
 berth_status tool_model_llama_ctx(const tool_model *model, const tool_llama *request, bool device, uint64_t bytes,

@@ -143,6 +143,47 @@ want_out "by llama.cpp's totals"
 go fit $model --matrix --filter nothing-like-this
 want_code 2
 
+# The cache of a context for MTP blocks, as llama.cpp printed it (kv-038): 1024 MiB. In f16 whatever the other's type.
+mkdir "$work/q"
+cat >"$work/q/config.json" <<'EOF'
+{"model_type": "qwen3_5_text", "num_hidden_layers": 64, "hidden_size": 5120, "num_attention_heads": 24, "num_key_value_heads": 4,
+ "head_dim": 256, "max_position_embeddings": 262144, "full_attention_interval": 4, "linear_num_value_heads": 48,
+ "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+ "intermediate_size": 17408, "vocab_size": 248320, "mtp_num_hidden_layers": 1}
+EOF
+mtp="$work/q --engine llama.cpp --weights-bytes 17GB --ctx 262144 --budget 60GB"
+# shellcheck disable=SC2086
+go fit $mtp --json
+want_code 0
+want_value plan.draft null
+total=$(value plan.total_bytes)
+# shellcheck disable=SC2086
+go fit $mtp --draft --json
+want_code 0
+want_json
+want_value plan.draft.kv_bytes 1073741824
+want_value plan.draft.layers 1
+want_value plan.draft.cells 262144
+checks=$((checks + 1))
+# and a row of logits of its own
+[ "$(value plan.total_bytes)" -eq $((total + 1073741824 + $(value plan.draft.compute_bytes) + 248320 * 4)) ] || fail 'the draft is not in the sum'
+checks=$((checks + 1))
+[ "$(value plan.draft.compute_bytes)" -gt 0 ] || fail 'no draft graph'
+# shellcheck disable=SC2086
+go fit $mtp --draft --cache-type-k q8_0 --cache-type-v q8_0 --json
+want_value plan.draft.kv_bytes 1073741824
+# shellcheck disable=SC2086
+go fit $mtp --draft
+want_out 'kv, draft'
+# shellcheck disable=SC2086
+go fit $model --draft --budget 40GB
+want_code 2
+want_err 'no blocks for further tokens'
+want_no_out
+go fit "$work/q" --draft
+want_code 2
+want_err '--draft goes with --engine llama.cpp'
+
 # Wrong values.
 for wrong in '--cache-type-k q3' '--build new' '--mla none' '--slots 0' '--offload some'; do
     # shellcheck disable=SC2086
@@ -234,11 +275,12 @@ tensor() { # NAME ROW COLUMNS OFFSET: float32
     printf GGUF
     u32 3
     u64 3
-    u64 8
+    u64 9
     text general.architecture
     u32 8
     text gemma3
-    pair gemma3.block_count 6
+    pair gemma3.block_count 7 # the last is for further tokens
+    pair gemma3.nextn_predict_layers 1
     pair gemma3.embedding_length 64
     pair gemma3.context_length 4096
     pair gemma3.attention.head_count 4
@@ -280,6 +322,11 @@ want_code 3
 want_out 'Berth cannot run this model yet'
 go fit "$work/x.gguf" --engine llama.cpp --budget 1GB
 want_code 0
+go fit "$work/x.gguf" --engine llama.cpp --budget 1GB --draft --json
+want_code 0
+want_value model.mtp_layers 1
+want_value plan.draft.layers 1
+want_value plan.draft.weights_bytes 16384
 
 # The engine's own arithmetic.
 go fit "$golden/qwen3-moe" --budget 1GiB --explain
