@@ -503,15 +503,11 @@ static void test_classes(void **state)
     }
     /* One after the other, with other numbers in them, and too long to be remembered. */
     struct weight_memo memo = {.rows = {{.bytes = 0}}};
-    static const char *const more[] = {"",
-                                       "7",
-                                       "blk.",
-                                       "blk.1",
-                                       "blk.x.layers.9",
-                                       "layers.4294967304.x",
-                                       "1.2.3.4.5.6.7.8.9.blk.9",
-                                       "a.very.long.name.that.goes.on.and.on.and.on.and.on.and.on.and.on.and.on.and.on."
-                                       "model.layers.9.mlp.experts.3.up_proj.weight"};
+    static const char long_name[] =
+        "a.very.long.name.that.goes.on.and.on.and.on.and.on.and.on.and.on.and.on.and.on.and.on."
+        "model.layers.9.mlp.experts.3.up_proj.weight";
+    static const char *const more[] = {
+        "", "7", "blk.", "blk.1", "blk.x.layers.9", "layers.4294967304.x", "1.2.3.4.5.6.7.8.9.blk.9", long_name};
     size_t count = sizeof rows / sizeof rows[0] + sizeof more / sizeof more[0];
     for (uint32_t turn = 0; turn < 4; turn++) {
         for (size_t i = 0; i < count; i++) {
