@@ -134,6 +134,7 @@ struct shape {
     bool is_default[SHAPE_NUMBERS]; /* not in the file: what the class of this model_type says */
     bool is_known;                  /* false: something here is not understood, so every sum is a lower bound */
     char problem[160];              /* what */
+    char lack[256], lack_key[64];   /* a number that caches do without and totals do not; empty: all are there */
     char family[64];                /* model_type or architecture, as the file has it */
     const struct shape_row *row;    /* NULL: no such family */
     bool tied;
@@ -150,6 +151,9 @@ berth_status shape_read_json(struct str config_json, const char *path, struct ar
                              berth_error *err);
 berth_status shape_read_gguf(const struct meta *meta, const char *path, struct arena *arena, struct shape *out,
                              berth_error *err);
+
+/* BERTH_ERR_FORMAT names the first number that a total needs and the file does not have. */
+berth_status shape_check_whole(const struct shape *shape, const char *path, berth_error *err);
 
 /* What a configuration of this model_type means by leaving a number out: the published default of its class
  * (shape_defaults.c). false: there is none. */

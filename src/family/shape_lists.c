@@ -57,11 +57,11 @@ static berth_status too_short(struct shape_reading *r, const char *key, uint64_t
 
 /* Lists go on for blocks that predict further tokens, of which there may be one that the configuration does not count.
  * What is longer is of another model: which of the two numbers is right, nobody knows. */
-static berth_status check_length(struct shape_reading *r, const char *key, uint32_t items)
+berth_status shape_check_length(struct shape_reading *r, const char *key, uint64_t items)
 {
     uint32_t more = r->out->mtp_count > 0 ? r->out->mtp_count : 1;
     if (items > r->out->count + more) {
-        shape_doubt(r->out, "\"%s\" has %lu items for %lu layers", key, (unsigned long)items,
+        shape_doubt(r->out, "\"%s\" has %llu items for %lu layers", key, (unsigned long long)items,
                     (unsigned long)r->out->count);
     }
     return items >= r->out->count ? BERTH_OK : too_short(r, key, items);
@@ -84,7 +84,7 @@ static berth_status each_item(struct shape_reading *r, const char *key, struct j
         json_skip(&list);
         layer++;
     }
-    return check_length(r, key, layer);
+    return shape_check_length(r, key, layer);
 }
 
 /* DeepSeek-V4 beside layer_types: how many positions make one, by the name of the layer. */
@@ -167,7 +167,7 @@ static berth_status read_letters(struct shape_reading *r, const char *key, const
         }
         layer++;
     }
-    return check_length(r, key, layer);
+    return shape_check_length(r, key, layer);
 }
 
 static berth_status take_block(struct shape_reading *r, uint32_t layer, const char *key, struct json *item)

@@ -40,6 +40,7 @@ static berth_status mark_flagged(struct shape_reading *r, struct json list)
 
 static berth_status mark_named(struct shape_reading *r, struct json list)
 {
+    uint32_t items = 0;
     if (list.token.kind != JSON_ARRAY_BEGIN) {
         return source_wrong(&r->source, "mlp_layer_types", &list, "a list of strings");
     }
@@ -49,8 +50,9 @@ static berth_status mark_named(struct shape_reading *r, struct json list)
             r->out->layers[i].is_hashed = json_token_is(&list.token, "hash_moe");
         }
         json_skip(&list);
+        items++;
     }
-    return BERTH_OK;
+    return shape_check_length(r, "mlp_layer_types", items);
 }
 
 static berth_status mark_experts(struct shape_reading *r)

@@ -19,23 +19,9 @@ void shape_doubt(struct shape *shape, const char *format, ...)
 static berth_status missing(struct shape_reading *r, enum shape_number number, const char *what)
 {
     const char *name = source_name(&r->source, &shape_keys[number]);
-    bool listed = r->row != NULL && r->type.bytes > 0;
-    bool inside = r->source.meta != NULL;
-    berth_status status;
-    if (inside && r->row == NULL) { /* which names its keys may have is anybody's guess */
-        status =
-            error_set(r->source.err, BERTH_ERR_FORMAT,
-                      "architecture \"%.*s\" is not known to this version, and \"%s\" is missing or 0, so %s has "
-                      "no size",
-                      (int)(r->source.arch.bytes < 80 ? r->source.arch.bytes : 80), r->source.arch.ptr, name, what);
-    } else {
-        status = error_set(r->source.err, BERTH_ERR_FORMAT,
-                           "\"%s\" is missing or 0, so %s has no size%s; add it to the %s", name, what,
-                           inside   ? ""
-                           : listed ? ", and its model_type has no default for it"
-                                    : ", and there is no default for this model_type",
-                           inside ? "metadata" : "configuration");
-    }
+    char text[320];
+    shape_lack_text(r, number, what, text, sizeof text);
+    berth_status status = error_set(r->source.err, BERTH_ERR_FORMAT, "%s", text);
     error_at_object(r->source.err, name, strlen(name));
     if (r->source.path != NULL) {
         error_at_path(r->source.err, r->source.path);
@@ -459,6 +445,34 @@ static berth_status set_layers(struct shape_reading *r)
     return BERTH_OK;
 }
 
+/* Numbers that some families give for each layer (a flag for each, in the place of a step). A list for any other is not
+ * a number. */
+static const enum shape_number per_layer[] = {SHAPE_HEADS,          SHAPE_KV_HEADS, SHAPE_FFN,     SHAPE_EXPERT_FFN,
+                                              SHAPE_SHARED_EXPERTS, SHAPE_TOP_K,    SHAPE_MOE_STEP};
+
+static bool is_per_layer(enum shape_number number)
+{
+    for (size_t i = 0; i < sizeof per_layer / sizeof per_layer[0]; i++) {
+        if (per_layer[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static berth_status check_lists(struct shape_reading *r)
+{
+    for (size_t i = 0; i < sizeof per_layer / sizeof per_layer[0]; i++) {
+        const struct shape_key *key = &shape_keys[per_layer[i]];
+        uint64_t items;
+        const char *name;
+        if (source_is_list(&r->source, key, &items, &name)) {
+            TRY(shape_check_length(r, name, items));
+        }
+    }
+    return BERTH_OK;
+}
+
 /* A number, or what the model_type means by leaving it out. Writers leave out of text_config what is the default of its
  * class, and nothing else: a file without its own number of layers or width is not whole. null asks for no default. */
 static berth_status read_number(struct shape_reading *r, enum shape_number i)
@@ -472,7 +486,8 @@ static berth_status read_number(struct shape_reading *r, enum shape_number i)
         value.token.kind == JSON_STRING && json_token_is(&value.token, "auto")) {
         return BERTH_OK;
     }
-    TRY(source_u32(&r->source, &shape_keys[i], 0, &out->number[i]));
+    TRY(is_per_layer(i) ? source_most(&r->source, &shape_keys[i], &out->number[i])
+                        : source_u32(&r->source, &shape_keys[i], 0, &out->number[i]));
     bool whole = (i == SHAPE_LAYERS || i == SHAPE_HIDDEN) &&
                  (r->source.nested == NULL || !source_find(&r->source, "model_type", &value));
     if (json && !whole && !source_mentions(&r->source, &shape_keys[i]) && shape_default(r->type, i, &out->number[i])) {
@@ -577,6 +592,7 @@ static berth_status read_shape(struct shape_reading *r)
     if (source_find(&r->source, "indexer_types", &list) && list.token.kind != JSON_ARRAY_BEGIN) {
         return source_wrong(&r->source, "indexer_types", &list, "a list");
     }
+    TRY(check_lists(r));
     TRY(read_per_layer(r));
     r->has_latents = r->out->number[SHAPE_MLA_K] > 0;
     if (r->source.meta != NULL) {
@@ -596,7 +612,8 @@ static berth_status read_shape(struct shape_reading *r)
     TRY(set_layers(r));
     share(r);
     r->out->row = r->row;
-    return shape_read_params(r);
+    TRY(shape_read_params(r));
+    return shape_check_layers(r);
 }
 
 static void name_family(struct shape *out, struct str name)
@@ -638,7 +655,9 @@ berth_status shape_read_json(struct str config_json, const char *path, struct ar
     if (r.row == NULL) {
         shape_doubt(out, "model_type \"%s\" is not known to this version", out->family);
     }
-    return read_shape(&r);
+    TRY(read_shape(&r));
+    shape_note_lacks(&r);
+    return BERTH_OK;
 }
 
 berth_status shape_read_gguf(const struct meta *meta, const char *path, struct arena *arena, struct shape *out,
@@ -663,6 +682,7 @@ berth_status shape_read_gguf(const struct meta *meta, const char *path, struct a
     if (out->number[SHAPE_VOCAB] == 0 && tokens != NULL && tokens->type == META_ARRAY && tokens->count < 1u << 28) {
         out->number[SHAPE_VOCAB] = (uint32_t)tokens->count;
     }
+    shape_note_lacks(&r);
     return BERTH_OK;
 }
 

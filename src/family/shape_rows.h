@@ -108,6 +108,14 @@ struct shape_reading {
 /* shape_lists.c: fills kinds from the lists of config.json, or from GGUF's arrays. *found false: there is none. */
 berth_status shape_read_lists(struct shape_reading *reading, bool *found);
 berth_status shape_read_arrays(struct shape_reading *reading);
+/* A list that goes by layers: too short is an error, too long leaves a lower bound. */
+berth_status shape_check_length(struct shape_reading *reading, const char *key, uint64_t items);
+/* shape_check.c: numbers that contradict each other are an error; one that is not there goes into the shape's lack. */
+berth_status shape_check_layers(struct shape_reading *reading);
+void shape_note_lacks(struct shape_reading *reading);
+/* The words for a number that is missing. */
+void shape_lack_text(const struct shape_reading *reading, enum shape_number number, const char *what, char *text,
+                     size_t bytes);
 /* shape_params.c */
 berth_status shape_read_params(struct shape_reading *reading);
 /* shape_count.c: the mixers of a layer: matrix_params, vector_params, index_params. */

@@ -252,32 +252,75 @@ berth_status source_u32(const struct shape_source *source, const struct shape_ke
     *out = otherwise;
     if (source->meta != NULL) {
         const struct meta_pair *pair = find_pair(source, key->gguf);
-        if (pair == NULL || (pair->type == META_ARRAY && pair->count == 0)) {
-            return BERTH_OK;
+        if (pair != NULL && pair->type == META_ARRAY) {
+            return at_key(source, key->gguf,
+                          error_set(source->err, BERTH_ERR_FORMAT,
+                                    "%s is a list of %llu items, but one number for all layers is wanted", key->gguf,
+                                    (unsigned long long)pair->count));
         }
-        uint64_t items = pair->type == META_ARRAY ? pair->count : 1;
-        uint32_t most = 0;
-        for (uint64_t i = 0; i < items; i++) { /* one number for layers that differ: the largest */
-            uint32_t item;
-            TRY(item_u32(source, key, pair, i, &item));
-            most = item > most ? item : most;
-        }
-        *out = most;
-        return BERTH_OK;
+        return pair != NULL ? item_u32(source, key, pair, 0, out) : BERTH_OK;
     }
     struct json value;
     const char *name;
-    if (!find_spelling(source, key, &name, &value)) {
-        return BERTH_OK;
+    return find_spelling(source, key, &name, &value) ? source_json_u32(source, name, &value, key->max, out) : BERTH_OK;
+}
+
+bool source_is_list(const struct shape_source *source, const struct shape_key *key, uint64_t *items, const char **name)
+{
+    struct json value;
+    *items = 1;
+    if (source->meta != NULL) {
+        const struct meta_pair *pair = find_pair(source, key->gguf);
+        *name = key->gguf;
+        *items = pair != NULL && pair->type == META_ARRAY ? pair->count : 1;
+        return pair != NULL && pair->type == META_ARRAY;
     }
-    if (value.token.kind != JSON_ARRAY_BEGIN) {
-        return source_json_u32(source, name, &value, key->max, out);
+    if (!find_spelling(source, key, name, &value) || value.token.kind != JSON_ARRAY_BEGIN) {
+        return false;
     }
-    struct json items = value;
-    if (json_next(&items) == JSON_ARRAY_END) {
-        return source_wrong(source, name, &value, "a number, or one for each layer");
+    for (*items = 0; json_next(&value) != JSON_ARRAY_END; (*items)++) {
+        json_skip(&value);
+    }
+    return true;
+}
+
+bool source_says_zero(const struct shape_source *source, const struct shape_key *key)
+{
+    struct json value;
+    const char *name;
+    double number;
+    if (source->meta != NULL) {
+        const struct meta_pair *pair = find_pair(source, key->gguf);
+        struct meta one = {pair, 1};
+        uint64_t whole;
+        return pair != NULL && pair->type != META_ARRAY && meta_u64(&one, pair->key, &whole) && whole == 0;
+    }
+    return find_spelling(source, key, &name, &value) && value.token.kind == JSON_NUMBER &&
+           json_token_f64(&value.token, &number) && number == 0;
+}
+
+berth_status source_most(const struct shape_source *source, const struct shape_key *key, uint32_t *out)
+{
+    uint64_t items;
+    const char *name;
+    if (!source_is_list(source, key, &items, &name)) {
+        return source_u32(source, key, 0, out);
     }
     *out = 0;
+    if (source->meta != NULL) {
+        const struct meta_pair *pair = find_pair(source, key->gguf);
+        for (uint64_t i = 0; i < items; i++) {
+            uint32_t item;
+            TRY(item_u32(source, key, pair, i, &item));
+            *out = item > *out ? item : *out;
+        }
+        return BERTH_OK;
+    }
+    struct json value;
+    (void)find_spelling(source, key, &name, &value);
+    if (items == 0) {
+        return source_wrong(source, name, &value, "a number, or one for each layer");
+    }
     while (json_next(&value) != JSON_ARRAY_END) {
         uint32_t item = 0;
         if (value.token.kind != JSON_NULL) {

@@ -40,8 +40,15 @@ bool source_find(const struct shape_source *source, const char *key, struct json
 /* A member of an object that source_find() found; false: absent or null. */
 bool source_inside(const struct json *object, const char *key, struct json *value);
 
+/* One number for the model; a list is an error. */
 berth_status source_u32(const struct shape_source *source, const struct shape_key *key, uint32_t otherwise,
                         uint32_t *out);
+/* The largest of a number for each layer, or one number for all. */
+berth_status source_most(const struct shape_source *source, const struct shape_key *key, uint32_t *out);
+/* Whether the value is a list, its items, and the name it goes by. */
+bool source_is_list(const struct shape_source *source, const struct shape_key *key, uint64_t *items, const char **name);
+/* Whether the file itself says that the number is 0. */
+bool source_says_zero(const struct shape_source *source, const struct shape_key *key);
 /* A number for each of `count` layers: a list, or one number for all. *found false: out untouched. A longer list is
  * allowed (blocks beyond the last layer), a shorter one is an error. */
 berth_status source_list(const struct shape_source *source, const struct shape_key *key, uint32_t count, uint32_t *out,

@@ -132,6 +132,7 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     bool gguf = checkpoint->format == CHECKPOINT_GGUF;
     if (gguf) {
         TRY(shape_read_gguf(&checkpoint->meta, checkpoint->path, arena, &model->shape, err));
+        TRY(shape_check_whole(&model->shape, checkpoint->path, err));
     } else if (checkpoint->config_json.bytes == 0) {
         berth_status status = error_set(err, BERTH_ERR_NOT_FOUND, "config.json is missing beside the weights");
         error_at_path(err, path);
@@ -142,6 +143,7 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
                     str_ends(str_from(checkpoint->path), STR(".safetensors"));
         snprintf(config_path, sizeof config_path, "%s%s", checkpoint->path, file ? "" : "/config.json");
         TRY(shape_read_json(checkpoint->config_json, config_path, arena, &model->shape, err));
+        TRY(shape_check_whole(&model->shape, config_path, err));
     }
     const struct shape *shape = &model->shape;
     snprintf(info->name, sizeof info->name, "%s", checkpoint->name);
