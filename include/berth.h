@@ -549,6 +549,10 @@ typedef struct berth_fit_weights {
 
 /* Adds up the files of a Hugging Face or MLX directory, from their sizes and headers. No such file: zeros. */
 BERTH_API berth_status berth_fit_weights_of(const char *path, berth_fit_weights *out, berth_error *err);
+/* An estimate for a configuration alone: its parameters, matrices in `bits` bits with a float16 scale and bias for each
+ * `group`, the rest in two bytes. bits 0: both as its "quantization" says; BERTH_ERR_NOT_FOUND: it says nothing. */
+BERTH_API berth_status berth_fit_weights_mlx(berth_text config_json, uint32_t bits, uint32_t group,
+                                             berth_fit_weights *out, berth_error *err);
 
 typedef struct berth_fit_request {
     size_t struct_size;

@@ -46,7 +46,8 @@ enum { TOOL_DTYPES_MAX = 40 };
 
 typedef struct tool_summary {
     char name[128];
-    char family[32]; /* empty: family_problem says why */
+    char family[32];       /* empty: family_problem says why */
+    bool family_is_broken; /* a family that runs, with a number that cannot be */
     char family_problem[640];
     char format[32]; /* "GGUF v3", "safetensors" */
     uint32_t files, tensors, meta_pairs;
@@ -190,6 +191,7 @@ berth_status tool_volume_of(const char *path, tool_volume *out, berth_error *err
 /* A Hugging Face directory (or its config.json alone) as the documents' contract sees it. */
 typedef struct tool_contract {
     berth_fit_config config;
+    berth_text config_json;
     char path[512], name[256]; /* name: the directory's */
     uint32_t files;            /* *.safetensors counted into weights_bytes; 0: only a configuration */
     double weights_bytes;      /* sizes of those files, headers included */

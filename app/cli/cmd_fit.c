@@ -498,7 +498,9 @@ static int run(int argc, char **argv)
     char *pins = NULL;
     code = engine_read_pins("fit", options.model.pins, &pins); /* which experts they are changes no plan */
     free(pins);
-    if (code == EXIT_OK) {
+    if (code == EXIT_OK && fit.model.family_is_broken) {
+        code = report_failure("fit", "%s: %s", options.model.path, fit.model.family_problem);
+    } else if (code == EXIT_OK) {
         code = fit.model.family[0] != '\0' ? run_own(&fit, &options)
                                            : fit_cannot_run(&options.llama, checkpoint, fit.model.family_problem);
     }

@@ -82,6 +82,7 @@ struct mlx_fit {
     berth_fit_report report;
     berth_kv_cost cost;
     struct admission admission;
+    bool is_computed;     /* weights: parameters times MLX's bytes */
     char other_layer[64]; /* a layer type that is billed as full attention though it is something else */
     uint32_t other_layers;
     struct advice_list advice;
@@ -111,6 +112,30 @@ static int set_kv(struct mlx_fit *fit)
     return EXIT_OK;
 }
 
+/* Where neither files nor an option say how much there is: what a "quantization" block makes of the parameters. */
+static int compute_weights(struct mlx_fit *fit)
+{
+    berth_fit_weights weights = BERTH_FIT_WEIGHTS_INIT;
+    berth_error err;
+    berth_status status = berth_fit_weights_mlx(fit->model.config_json, 0, 0, &weights, &err);
+    if (status == BERTH_ERR_NOT_FOUND) {
+        return EXIT_OK;
+    }
+    if (status == BERTH_ERR_UNSUPPORTED) {
+        return report_usage("fit",
+                            "there are no weights beside %s, and they cannot be computed: %s; say --weights-bytes",
+                            fit->options->path, err.message);
+    }
+    if (status != BERTH_OK) {
+        return report_error("fit", &err);
+    }
+    fit->is_computed = true;
+    fit->request.weights_bytes = weights.weights_bytes;
+    fit->request.experts_bytes =
+        fit->options->experts_bytes > 0 ? (double)fit->options->experts_bytes : weights.experts_bytes;
+    return EXIT_OK;
+}
+
 static int set_weights(struct mlx_fit *fit)
 {
     const struct mlx_options *options = fit->options;
@@ -118,6 +143,12 @@ static int set_weights(struct mlx_fit *fit)
     fit->request.experts_bytes = options->weights_bytes > 0 || options->experts_bytes > 0
                                      ? (double)options->experts_bytes
                                      : fit->model.experts_bytes;
+    if (fit->request.weights_bytes == 0 && fit->model.files == 0) {
+        int code = compute_weights(fit);
+        if (code != EXIT_OK) {
+            return code;
+        }
+    }
     if (fit->request.weights_bytes == 0) {
         return report_usage("fit", "there are no weights beside %s: say --weights-bytes", fit->options->path);
     }
@@ -201,6 +232,11 @@ static int solve(struct mlx_fit *fit)
     fit->request.machine = fit->machine.machine;
     fit->request.has_budget = options->budget_bytes > 0 || fit->machine.has_budget;
     fit->request.budget_bytes = options->budget_bytes > 0 ? (double)options->budget_bytes : fit->machine.budget_bytes;
+    if (fit->model.config.number[BERTH_FIT_MAX_POSITIONS] < 0) { /* the documents compute on: no context is safe */
+        return report_failure("fit",
+                              "%s: \"max_position_embeddings\" is %g, but a context that a model can have is wanted",
+                              options->path, fit->model.config.number[BERTH_FIT_MAX_POSITIONS]);
+    }
     int code = set_weights(fit);
     code = code == EXIT_OK ? set_kv(fit) : code;
     if (code != EXIT_OK) {
@@ -343,6 +379,10 @@ static void print_text(const struct mlx_fit *fit)
                  config->number[BERTH_FIT_EXPERTS]);
     }
     line("weights", report->weights_bytes, more);
+    if (fit->is_computed) {
+        printf("  %-18s %12s  (an estimate: parameters x %g bits, groups of %g)\n", "", "computed", config->quant_bits,
+               config->quant_group_size);
+    }
     if (fit->model.sidecar_bytes > 0) {
         line("vision sidecar", fit->model.sidecar_bytes, "(not in the total)");
     }
@@ -352,7 +392,9 @@ static void print_text(const struct mlx_fit *fit)
              fit->options->budget_bytes > 0 ? "--budget"
              : fit->machine.has_budget      ? "card memory less 749 MiB"
                                             : "75 % of memory",
-             report->fits ? "FITS" : "DOES NOT FIT");
+             !report->fits         ? "DOES NOT FIT"
+             : report->lower_bound ? "UNKNOWN"
+                                   : "FITS");
     line("total", report->total_bytes, more);
     print_bar(report->total_bytes, report->usable_bytes);
     printf("\n  %-18s %12.0f  tokens\n", "max safe context", report->max_safe_context);
@@ -441,6 +483,10 @@ static void print_json(const struct mlx_fit *fit)
     text_member(&json, "model_type", fit->model.config.model_type);
     number(&json, "files", fit->model.files);
     number(&json, "experts_bytes", fit->request.experts_bytes);
+    json_out_string(&json, "weights_basis",
+                    fit->is_computed                  ? "computed"
+                    : fit->options->weights_bytes > 0 ? "given"
+                                                      : "files");
     number(&json, "sidecar_bytes", fit->model.sidecar_bytes);
     if (berth_config_fingerprint(&fit->model.config, fingerprint, NULL, NULL) == BERTH_OK) {
         json_out_string(&json, "config_fingerprint", fingerprint);

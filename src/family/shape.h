@@ -160,6 +160,8 @@ berth_status shape_check_whole(const struct shape *shape, const char *path, bert
 bool shape_default(struct str model_type, enum shape_number number, uint32_t *value);
 bool shape_has_defaults(struct str model_type);
 const char *shape_number_key(enum shape_number number);
+/* The name that the class gives a number it has a default for. */
+const char *shape_default_key(struct str model_type, enum shape_number number);
 
 /* Parameters as model cards count them, without blocks that predict further tokens and without a sparse attention's
  * indexer (which is apart): all, those of routed experts, and norms and biases (what no quantiser shrinks). Only with

@@ -102,7 +102,7 @@ static enum shape_number layer_lacks(const struct shape_reading *r, const struct
         (n[SHAPE_FFN] == 0 || source_mentions(&r->source, &shape_keys[SHAPE_EXPERT_FFN]))) {
         return SHAPE_EXPERT_FFN;
     }
-    if (!layer->is_moe && has_dense(r) && n[SHAPE_FFN] == 0 && n[SHAPE_DENSE_FFN] == 0) {
+    if (json && !layer->is_moe && has_dense(r) && n[SHAPE_FFN] == 0 && n[SHAPE_DENSE_FFN] == 0) {
         return SHAPE_FFN;
     }
     return SHAPE_NUMBERS;
@@ -111,14 +111,15 @@ static enum shape_number layer_lacks(const struct shape_reading *r, const struct
 void shape_note_lacks(struct shape_reading *r)
 {
     struct shape *out = r->out;
-    enum shape_number lack = out->number[SHAPE_HIDDEN] == 0  ? SHAPE_HIDDEN
-                             : out->number[SHAPE_VOCAB] == 0 ? SHAPE_VOCAB
-                                                             : SHAPE_NUMBERS;
+    enum shape_number lack = out->number[SHAPE_HIDDEN] == 0 ? SHAPE_HIDDEN : SHAPE_NUMBERS;
     if (r->row == NULL || has(r, SHAPE_NO_CACHE_AT_ALL)) {
         return; /* a lower bound already; an encoder */
     }
     for (uint32_t i = 0; i < out->count && lack == SHAPE_NUMBERS; i++) {
         lack = layer_lacks(r, &out->layers[i]);
+    }
+    if (lack == SHAPE_NUMBERS && out->number[SHAPE_VOCAB] == 0) { /* last: the rows of an embedding may say it */
+        lack = SHAPE_VOCAB;
     }
     if (lack != SHAPE_NUMBERS) {
         snprintf(out->lack_key, sizeof out->lack_key, "%s", name_of(r, lack));

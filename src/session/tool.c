@@ -149,6 +149,7 @@ void tool_summarise(const tool_checkpoint *tool, tool_summary *out)
     fingerprint(checkpoint, out->fingerprint);
     if (spec->family == NULL) {
         snprintf(out->family_problem, sizeof out->family_problem, "%s", spec->family_problem.message);
+        out->family_is_broken = spec->family_status == BERTH_ERR_FORMAT;
         return;
     }
     const struct hparams *h = &spec->hparams;

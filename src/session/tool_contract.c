@@ -69,6 +69,7 @@ static berth_status read_config(struct contract_read *read, const char *config_p
     char path[PATH_MAX_BYTES];
     berth_fit_source source = BERTH_FIT_SOURCE_INIT;
     TRY(read_document(read, config_path, true, &source.config_json));
+    read->out->config_json = source.config_json;
     TRY(join(read->folder, "kv_config.json", path, read->err));
     TRY(read_document(read, path, false, &source.kv_config_json));
     TRY(join(read->folder, "generation_config.json", path, read->err));

@@ -102,6 +102,22 @@ static void weigh(tool_model *model)
     }
 }
 
+/* A GGUF file without the key and without tokens has as many as its embedding has rows. */
+static void vocab_by_rows(tool_model *model)
+{
+    const struct tensor_dir *dir = &model->checkpoint->tensors;
+    struct shape *shape = &model->shape;
+    for (uint32_t i = 0; i < dir->count && shape->number[SHAPE_VOCAB] == 0; i++) {
+        const struct tensor *tensor = &dir->items[i];
+        if (is_embedding(tensor->name) && tensor->dims_count == 2 && tensor->dims[0] < 1u << 28) {
+            shape->number[SHAPE_VOCAB] = (uint32_t)tensor->dims[0];
+            if (str_is(str_from(shape->lack_key), "vocab_size")) {
+                shape->lack[0] = '\0';
+            }
+        }
+    }
+}
+
 /* Sizes for a configuration alone: what the caller says, and of it the experts' share. */
 static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t experts_bytes, berth_error *err)
 {
@@ -132,6 +148,7 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     bool gguf = checkpoint->format == CHECKPOINT_GGUF;
     if (gguf) {
         TRY(shape_read_gguf(&checkpoint->meta, checkpoint->path, arena, &model->shape, err));
+        vocab_by_rows(model);
         TRY(shape_check_whole(&model->shape, checkpoint->path, err));
     } else if (checkpoint->config_json.bytes == 0) {
         berth_status status = error_set(err, BERTH_ERR_NOT_FOUND, "config.json is missing beside the weights");
@@ -247,7 +264,7 @@ const char *tool_model_default(const tool_model *model, uint32_t i, uint32_t *va
     for (int number = 0; number < SHAPE_NUMBERS; number++) {
         if (model->shape.is_default[number] && i-- == 0) {
             *value = model->shape.number[number];
-            return shape_number_key((enum shape_number)number);
+            return shape_default_key(str_from(model->shape.defaults_of), (enum shape_number)number);
         }
     }
     return NULL;

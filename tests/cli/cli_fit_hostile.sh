@@ -134,4 +134,71 @@ want_code 1
 want_err '"kv_lora_rank" is missing or 0'
 want_err 'add it to the configuration'
 
+# Absent, null, 0 and a list are four things: only the first asks for a class's default, and a list is no number.
+moe='"model_type": "qwen3_moe", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "moe_intermediate_size": 32, "num_experts": 8,
+ "num_experts_per_tok": 2, "vocab_size": 384, "max_position_embeddings": 4096'
+for key in num_hidden_layers hidden_size vocab_size head_dim num_attention_heads num_key_value_heads num_experts_per_tok \
+    moe_intermediate_size; do
+    for value in 0 '[4]' '"4"' -1; do
+        printf '{%s, "%s": %s}' "$moe" $key "$value" | put one
+        go fit "$work/one" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB
+        want_code 1
+        want_no_out
+        want_err "\"$key\""
+        want_err 'one/config.json'
+    done
+done
+for key in hidden_size vocab_size num_attention_heads num_experts_per_tok moe_intermediate_size; do
+    printf '{%s, "%s": null}' "$moe" $key | put one
+    go fit "$work/one" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB
+    want_code 1
+    want_err "\"$key\" is missing or 0"
+done
+for key in max_position_embeddings num_experts kv_lora_rank sliding_window; do
+    printf '{%s, "%s": [4]}' "$moe" $key | put one
+    go fit "$work/one" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB
+    want_code 1
+    want_err "\"$key\" is a list, but a whole number"
+done
+printf '{%s, "num_key_value_heads": [2, 2, 2, 2], "head_dim": null}' "$moe" | put one
+answered one 0
+printf '{%s, "num_experts_per_tok": 500}' "$moe" | put one
+go fit "$work/one" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB
+want_code 1
+want_err '"num_experts_per_tok" is 500, but at most the number of experts, which is 8'
+printf '{%s, "num_key_value_heads": 3}' "$moe" | put one
+go fit "$work/one" --engine llama.cpp --weights-bytes 1GB --ctx 256 --budget 8GB
+want_code 1
+want_err '"num_key_value_heads" is 3, but a divisor of the number of heads, which is 4'
+# A default goes by the name that its class gives it.
+printf '{%s}' "$moe" | put one
+answered one 0
+want_value model.defaults.decoder_sparse_step 1
+
+# By MLX's rules: no layers is no verdict, in words either; nothing has a maximum below 0.
+printf '{"model_type": "gemma3_text", "hidden_size": 2560, "max_position_embeddings": 4096}' | put bare
+go fit "$work/bare" --engine mlx --weights-bytes 1GB --budget 8GB
+want_code 1
+want_out ': UNKNOWN'
+with below ', "max_position_embeddings": -1'
+go fit "$work/below" --engine mlx --weights-bytes 1GB --budget 8GB
+want_code 1
+want_no_out
+want_err '"max_position_embeddings" is -1'
+# And weights that are not there, by what the configuration says of their bits: 4 + 32 / 64.
+printf '{%s, "quantization": {"group_size": 64, "bits": 4}}' "$moe" | put bits
+go fit "$work/bits" --engine mlx --budget 8GB --ctx 256
+want_code 0
+want_out 'an estimate: parameters x 4 bits, groups of 64'
+go fit "$work/bits" --engine mlx --budget 8GB --ctx 256 --json
+want_code 0
+want_value model.weights_basis computed
+want_value model.experts_bytes 110592
+go fit "$work/bits" --engine mlx --budget 8GB --ctx 256 --json --weights-bytes 1GB
+want_value model.weights_basis given
+go fit "$work/one" --engine mlx --budget 8GB
+want_code 2
+want_err 'say --weights-bytes'
+
 finish

@@ -198,6 +198,70 @@ static void test_requests(void **state)
     assert_int_equal(berth_fit_admit((berth_admission)9, 1, 1, 1, &result, &err), BERTH_ERR_ARGUMENT);
 }
 
+/* Small enough to count its bytes by hand. */
+#define MOE                                                                                                          \
+    "{\"model_type\":\"mixtral\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":2,"              \
+    "\"num_key_value_heads\":1,\"head_dim\":32,\"vocab_size\":128,\"intermediate_size\":32,\"num_local_experts\":4," \
+    "\"num_experts_per_tok\":2,\"tie_word_embeddings\":true"
+#define BLOCK MOE ",\"quantization\":"
+
+static berth_status weigh(const char *text, uint32_t bits, berth_fit_weights *weights, berth_error *err)
+{
+    *weights = (berth_fit_weights)BERTH_FIT_WEIGHTS_INIT;
+    *err = (berth_error){.message = ""};
+    return berth_fit_weights_mlx((berth_text){text, strlen(text)}, bits, 32, weights, err);
+}
+
+static void test_mlx_weights(void **state)
+{
+    (void)state;
+    berth_fit_weights weights;
+    berth_error err;
+    /* A layer: q 64 x 64, k and v 64 x 32 each, o 64 x 64, a router 64 x 4, experts 4 x 3 x 64 x 32, two norms. */
+    const double experts = 2 * 4 * 3 * 64 * 32;
+    const double matrices = 128 * 64 + 2 * (64 * 64 + 2 * 64 * 32 + 64 * 64 + 64 * 4) + experts;
+    const double vectors = 2 * 2 * 64 + 64;
+    static const char four[] = BLOCK "{\"group_size\":64,\"bits\":4,\"mode\":\"affine\",\"x\":false}}";
+    assert_int_equal(weigh(four, 0, &weights, &err), BERTH_OK);
+    assert_true(weights.weights_bytes == matrices * 4.5 / 8 + vectors * 2);
+    assert_true(weights.experts_bytes == experts * 4.5 / 8);
+    assert_int_equal(weights.files, 0);
+    assert_int_equal(weigh(MOE "}", 8, &weights, &err), BERTH_OK);
+    assert_true(weights.weights_bytes == matrices * 9 / 8 + vectors * 2);
+
+    static const struct {
+        const char *text;
+        uint32_t bits;
+        berth_status status;
+        const char *names;
+    } rows[] = {
+        {MOE "}", 0, BERTH_ERR_NOT_FOUND, "quantization"},
+        {BLOCK "null}", 0, BERTH_ERR_NOT_FOUND, "quantization"},
+        {MOE ",\"quantization_config\":{\"bits\":4,\"group_size\":128}}", 0, BERTH_ERR_NOT_FOUND, "quantization"},
+        {BLOCK "[4]}", 0, BERTH_ERR_FORMAT, "quantization"},
+        {BLOCK "{\"bits\":4}}", 0, BERTH_ERR_FORMAT, "group_size"},
+        {BLOCK "{\"bits\":\"4\",\"group_size\":64}}", 0, BERTH_ERR_FORMAT, "bits"},
+        {BLOCK "{\"bits\":0,\"group_size\":64}}", 0, BERTH_ERR_ARGUMENT, "0 bits"},
+        {BLOCK "{\"bits\":4,\"group_size\":0}}", 0, BERTH_ERR_ARGUMENT, "groups of 0"},
+        {BLOCK "{\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"}}", 0, BERTH_ERR_UNSUPPORTED, "mode"},
+        {MOE "}", 16, BERTH_ERR_ARGUMENT, "16 bits"},
+        {MOE ",\"vocab_size\":null}", 4, BERTH_ERR_FORMAT, "vocab_size"},
+        {MOE ",\"hidden_size\":[64]}", 4, BERTH_ERR_FORMAT, "hidden_size"},
+        {"{\"model_type\":\"new\",\"num_hidden_layers\":2}", 4, BERTH_ERR_UNSUPPORTED, "new"},
+        {"[]", 4, BERTH_ERR_FORMAT, "object"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        berth_status status = weigh(rows[i].text, rows[i].bits, &weights, &err);
+        if (status != rows[i].status || strstr(err.message, rows[i].names) == NULL) {
+            fail_msg("%s: %d, %s", rows[i].text, status, err.message);
+        }
+        assert_true(weights.weights_bytes == 0);
+    }
+    assert_int_equal(berth_fit_weights_mlx((berth_text){NULL, 0}, 4, 64, &weights, &err), BERTH_ERR_ARGUMENT);
+    weights.struct_size = 0;
+    assert_int_equal(berth_fit_weights_mlx((berth_text){four, 3}, 4, 64, &weights, &err), BERTH_ERR_ARGUMENT);
+}
+
 static bool stop(void *user, const char *what, uint64_t done_bytes, uint64_t total_bytes)
 {
     (void)what;
@@ -241,7 +305,7 @@ static void test_tensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_documents),
-                                       cmocka_unit_test(test_memory), cmocka_unit_test(test_requests),
-                                       cmocka_unit_test(test_tensors)};
+                                       cmocka_unit_test(test_memory),  cmocka_unit_test(test_requests),
+                                       cmocka_unit_test(test_tensors), cmocka_unit_test(test_mlx_weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
