@@ -465,6 +465,15 @@ static int run_own(struct fit *fit, struct fit_options *options)
     return fit->plan.fits && !admission_refused(&fit->admission) ? EXIT_OK : EXIT_NO_FIT;
 }
 
+/* A configuration that reads as one, and nothing beside it. */
+static bool is_bare(const char *path)
+{
+    tool_model *model = NULL;
+    bool bare = tool_model_open(path, 1, 0, &model, NULL) == BERTH_OK;
+    tool_model_close(model);
+    return bare;
+}
+
 static int run(int argc, char **argv)
 {
     struct fit_options options = {.admission = ADMISSION_OPTIONS_INIT};
@@ -491,7 +500,12 @@ static int run(int argc, char **argv)
     struct fit fit = {.options = &options.model, .explain = options.mlx.explain};
     berth_error err;
     if (tool_planner_open(options.model.path, &fit.planner, &err) != BERTH_OK) {
-        return report_error("fit", &err);
+        return err.status == BERTH_ERR_NOT_FOUND && is_bare(options.model.path)
+                   ? report_failure("fit",
+                                    "%s: a configuration without weights; say --engine mlx or llama.cpp, and "
+                                    "--weights-bytes",
+                                    options.model.path)
+                   : report_error("fit", &err);
     }
     const tool_checkpoint *checkpoint = tool_planner_checkpoint(fit.planner);
     tool_summarise(checkpoint, &fit.model);

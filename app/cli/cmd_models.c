@@ -269,6 +269,9 @@ static int pick(struct models *m)
         report_note("%s: %s", name_of(&picked->row), pick_reason_text(picked->reason));
         code = EXIT_OK;
     }
+    if (picked != NULL && m->options.preferred != NULL && picked->reason != PICK_DEFAULT) {
+        report_note("--default: '%s' is not the name of a known model that fits here", m->options.preferred);
+    }
     free(picked);
     return code;
 }

@@ -201,4 +201,18 @@ go fit "$work/one" --engine mlx --budget 8GB
 want_code 2
 want_err 'say --weights-bytes'
 
+# Berth's own rules need the weights; a number that cannot be is an error, not a family that does not run.
+for path in "$work/one" "$work/one/config.json"; do
+    go fit "$path" --budget 8GB
+    want_code 1
+    want_err 'a configuration without weights; say --engine mlx or llama.cpp'
+done
+mkdir "$work/eps"
+ln -s "$root/tests/golden/qwen3-moe/model.safetensors" "$work/eps/model.safetensors"
+sed 's/"rms_norm_eps": *[^,}]*/"rms_norm_eps": -1/' "$root/tests/golden/qwen3-moe/config.json" >"$work/eps/config.json"
+go fit "$work/eps" --budget 8GB
+want_code 1
+want_no_out
+want_err 'rms_norm_eps'
+
 finish
