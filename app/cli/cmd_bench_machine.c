@@ -465,7 +465,7 @@ static void print_facts(const struct bench_machine *b, struct table *table)
             continue;
         }
         snprintf(name, sizeof name, "kernel %s", k->dtype);
-        snprintf(text, sizeof text, "%s from memory; from the cache %.1f GMAC/s a token, %.1f a prompt",
+        snprintf(text, sizeof text, "%s from memory; cached %.1f GMAC/s a token, %.1f a prompt",
                  rate_format(k->stream, a), k->decode_macs * 1e-9, k->prefill_macs * 1e-9);
         print_row(table, name, text);
     }
@@ -586,7 +586,7 @@ static int bench(struct bench_machine *b)
             print_text(b);
         }
         if (find_doubt(b, doubt, sizeof doubt)) {
-            report_note("warning: the rates contradict each other: %s.\nThe machine was busy, or shares its memory; "
+            report_note("warning: the rates contradict each other:\n%s.\nThe machine was busy, or shares its memory; "
                         "--again measures anew.",
                         doubt);
         }

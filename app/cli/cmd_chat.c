@@ -235,7 +235,11 @@ static int say(struct talk *talk, struct str message)
     berth_status status = chat_say(chat, message, &fed, &dropped, &err);
     double prompt_s = (double)(host_now_ns() - start) * 1e-9;
     if (dropped > 0) {
-        report_note("the context was full; the oldest %" PRIu32 " turns were forgotten", dropped);
+        if (dropped == 1) {
+            report_note("the context was full; the oldest turn was forgotten");
+        } else {
+            report_note("the context was full; the oldest %" PRIu32 " turns were forgotten", dropped);
+        }
     }
     if (status == BERTH_ERR_LIMIT) {
         bool largest = talk->engine.plan.ctx_tokens >= talk->engine.info.ctx_max_tokens;

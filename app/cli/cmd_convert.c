@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * berth convert: any supported checkpoint to GGUF. berth random: a random-weight checkpoint in a published shape. */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/verbs.h"
 #include "common/host.h"
+#include "common/host_files.h"
 #include "common/progress.h"
 #include "common/report.h"
 #include "common/sizes.h"
@@ -130,6 +132,29 @@ static void on_log(void *user, berth_log_level level, const char *text)
     }
 }
 
+/* Of the split that was written last, when several lie there. */
+static uint32_t count_parts(const char *path, int stem, uint64_t *bytes)
+{
+    char part[HOST_PATH_MAX];
+    int64_t newest = 0;
+    uint32_t parts = 0;
+    for (uint32_t n = 1; n <= 999; n++) {
+        struct host_entry entry;
+        snprintf(part, sizeof part, "%.*s-00001-of-%05" PRIu32 ".gguf", stem, path, n);
+        if (host_entry_of(part, &entry) && (parts == 0 || entry.mtime_ns > newest)) {
+            newest = entry.mtime_ns;
+            parts = n;
+        }
+    }
+    *bytes = 0;
+    for (uint32_t n = 1; n <= parts; n++) {
+        uint64_t one = 0;
+        snprintf(part, sizeof part, "%.*s-%05" PRIu32 "-of-%05" PRIu32 ".gguf", stem, path, n, parts);
+        *bytes += host_file_size(part, &one) ? one : 0;
+    }
+    return parts;
+}
+
 static int finish(const char *verb, const struct convert_options *options, berth_status status, const berth_error *err,
                   uint64_t start_ns)
 {
@@ -150,8 +175,9 @@ static int finish(const char *verb, const struct convert_options *options, berth
         } else { /* in parts: nothing has the name that was given */
             size_t stem = strlen(options->out_path);
             stem -= stem > 5 && strcmp(options->out_path + stem - 5, ".gguf") == 0 ? 5 : 0;
-            fprintf(stderr, "berth: wrote %.*s-00001-of-*.gguf and the parts after it in %s\n", (int)stem,
-                    options->out_path, time);
+            uint32_t parts = count_parts(options->out_path, (int)stem, &bytes);
+            fprintf(stderr, "berth: wrote %.*s-00001-of-%05" PRIu32 ".gguf%s, %s in %s\n", (int)stem, options->out_path,
+                    parts, parts > 1 ? " and the parts after it" : "", size_format(bytes, size), time);
         }
     }
     return EXIT_OK;

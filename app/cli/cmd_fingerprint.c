@@ -28,7 +28,8 @@ static const struct arg_option rows[] = {
      .type = ARG_CHOICE,
      .offset = AT(order),
      .choices = orders,
-     .help = "of the tensors' names: bytes (default; tensors side by\nside), or locale as the documents have it"},
+     .help =
+         "of the tensors' names: bytes (default; tensors side by\nside), or locale as mlx-bun has it (docs/seeds.md)"},
     {.name = "threads",
      .type = ARG_U32,
      .offset = AT(threads),

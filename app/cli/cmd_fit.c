@@ -112,34 +112,14 @@ static int plan_with(struct fit *fit, const struct model_options *options, berth
     return EXIT_OK;
 }
 
-/* The library's largest context assumes this plan's app line, but the program's own share grows with the context. So
- * what it says is too much for larger contexts, and too little for smaller ones: the answer lies between. */
+static int plan_other(void *user, const struct model_options *options, berth_plan *plan)
+{
+    return plan_with(user, options, plan);
+}
+
 static int settle_ctx_max(struct fit *fit)
 {
-    struct model_options options = *fit->options;
-    berth_plan *plan = &fit->plan;
-    uint32_t low = plan->fits ? plan->ctx_tokens : 0;                         /* fits; 0: nothing known to */
-    uint32_t high = plan->fits ? plan->ctx_max_tokens : plan->ctx_tokens - 1; /* what is larger does not */
-    uint32_t next = plan->ctx_max_tokens > low && plan->ctx_max_tokens < high ? plan->ctx_max_tokens : high;
-    while (low < high) {
-        berth_plan other;
-        options.ctx_tokens = next;
-        int code = plan_with(fit, &options, &other);
-        if (code != EXIT_OK) {
-            return code;
-        }
-        uint32_t says = other.ctx_max_tokens;
-        if (other.fits) {
-            low = next;
-            high = says < high ? says : high;
-            next = high;
-        } else {
-            high = next - 1;
-            next = says > low && says < high ? says : high - (high - low) / 2;
-        }
-    }
-    plan->ctx_max_tokens = low;
-    return EXIT_OK;
+    return engine_settle_ctx(fit->options, &fit->plan, plan_other, fit);
 }
 
 static int advise(struct fit *fit, const struct model_options *changed, const char *option, bool together)

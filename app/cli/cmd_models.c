@@ -111,17 +111,13 @@ static void print_model(struct models *m, const struct model_row *row, const str
     char size[FORMAT_MAX];
     char count[FORMAT_MAX];
     char speed[64];
-    const char *name = name_of(row);
     speed_text(outlook, speed, sizeof speed);
-    if (text_columns(name) > NAME_COLUMNS) {
-        if (!m->table.measuring) {
-            table_line(&m->table, name);
-        }
-        name = "";
-    }
-    const char *cells[] = {
-        name,       size_format((uint64_t)row->tensor_bytes, size), count_format((uint64_t)row->parameters, count),
-        row->quant, model_verdict_name(outlook->verdict),           speed};
+    const char *cells[] = {table_name(&m->table, name_of(row), NAME_COLUMNS),
+                           size_format((uint64_t)row->tensor_bytes, size),
+                           count_format((uint64_t)row->parameters, count),
+                           row->quant,
+                           model_verdict_name(outlook->verdict),
+                           speed};
     table_row(&m->table, cells);
     if (m->options.paths && !m->table.measuring) {
         char line[sizeof row->path + sizeof row->origin + 8];
@@ -241,7 +237,8 @@ static int list(struct models *m)
         return EXIT_OK;
     }
     char budget[FORMAT_MAX];
-    printf("\nhere: with %s (%s)\n", size_format(m->budget.bytes, budget), m->budget.binding);
+    printf("\nhere: with %s (%s), called by name (by its path a model\ntakes about 2 MiB less: nothing is looked up)\n",
+           size_format(m->budget.bytes, budget), m->budget.binding);
     return EXIT_OK;
 }
 

@@ -283,7 +283,8 @@ static void print_text(const struct study *study)
     const tool_routes_info *info = &study->info;
     struct table table;
     size_t columns = study->policies_count + 2 < TABLE_COLUMNS_MAX ? study->policies_count + 2 : TABLE_COLUMNS_MAX;
-    printf("%s%s%u layers x %u experts, top %u; %" PRIu64 " prompt and %" PRIu64 " answer tokens, overlap %.1f %%\n",
+    printf("%s%s%u layers x %u experts, top %u; %" PRIu64 " prompt and %" PRIu64 " answer tokens,\n"
+           "overlap %.1f %%\n",
            info->model, info->model[0] != '\0' ? ": " : "", info->layers, info->experts, info->top_k, info->tokens[0],
            info->tokens[1], info->overlap);
     if (info->has_totals) {

@@ -415,6 +415,7 @@ static int run_verb(int argc, char **argv)
         struct engine_needs needs = {
             .ctx_tokens = needed_ctx(&run),
             .text_bytes = run.text.bytes,
+            .exact_ctx = run.options.json,
             .measure = !run.options.model.quiet || run.options.json,
         };
         code = engine_open(&run.engine, "run", &run.options.model, &needs);

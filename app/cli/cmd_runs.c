@@ -85,7 +85,6 @@ static bool print_run(void *user, const void *data)
     struct listing *l = user;
     const struct run_row *r = data;
     char age[FORMAT_MAX + 1];
-    char name[sizeof r->model];
     char budget[FORMAT_MAX];
     char off[3][32];
     char tps[32];
@@ -103,7 +102,7 @@ static bool print_run(void *user, const void *data)
     snprintf(hit, sizeof hit, r->experts > 0 ? "%.0f%%" : "-", 100 * r->hit);
     const char *cells[] = {age,
                            r->kind,
-                           text_fit(r->model, NAME_COLUMNS, name, sizeof name),
+                           table_name(&l->table, r->model, NAME_COLUMNS),
                            size_format((uint64_t)r->budget, budget),
                            off[0],
                            tps,

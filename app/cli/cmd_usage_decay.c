@@ -64,7 +64,7 @@ static int run(int argc, char **argv)
     } else {
         uint64_t before = info.selections;
         tool_usage_describe(usage, &info);
-        printf("%s: %" PRIu64 " selections were %" PRIu64 "\n", info.path, info.selections, before);
+        printf("%s: %" PRIu64 " selections are left of %" PRIu64 "\n", info.path, info.selections, before);
     }
     tool_usage_close(usage);
     return report_flush(spec.verb, code);

@@ -121,9 +121,12 @@ static void print_text(tool_usage *usage, const tool_usage_info *info, const too
     struct table table;
     reason(p, why, sizeof why);
     usage_head(info);
-    printf("slots %s of a budget of %s; %s of them resident, the rest working slots\n", size_format(p->slots_bytes, a),
+    printf("slots %s of a budget of %s; %s of them resident,\nthe rest working slots\n", size_format(p->slots_bytes, a),
            size_format(p->budget_bytes, b), size_format(p->resident_bytes, c));
-    printf("pins %" PRIu64 " experts, %s: %s\n", p->plan.pins_count, size_format(p->plan.planned_bytes, a), why);
+    char pins[320];
+    snprintf(pins, sizeof pins, "pins %" PRIu64 " experts, %s: %s", p->plan.pins_count,
+             size_format(p->plan.planned_bytes, a), why);
+    report_wrap(stdout, 0, 2, pins);
     if (p->plan.pins_count == 0 || top == 0) {
         return;
     }

@@ -49,7 +49,7 @@ static const struct arg_spec spec = {
     .groups_count = 2,
 };
 
-enum { TOP_OF_LAYER = 4, COLUMNS = 8, CELL = 64 };
+enum { TOP_OF_LAYER = 2, COLUMNS = 8, CELL = 64 };
 
 static void layer_row(struct table *table, const tool_usage *usage, uint32_t index, uint32_t experts, uint32_t *order)
 {
@@ -69,7 +69,7 @@ static void layer_row(struct table *table, const tool_usage *usage, uint32_t ind
     int used = 0;
     texts[7][0] = '\0';
     for (uint32_t i = 0; i < TOP_OF_LAYER && i < experts && counts[order[i]] > 0; i++) {
-        used += snprintf(texts[7] + used, CELL - (size_t)used, "%s%u (%.1f %%)", i > 0 ? ", " : "", order[i],
+        used += snprintf(texts[7] + used, CELL - (size_t)used, "%s%u %.1f %%", i > 0 ? ", " : "", order[i],
                          100 * usage_share(counts[order[i]], skew.selections));
     }
     for (int i = 0; i < COLUMNS; i++) {
@@ -81,7 +81,7 @@ static void layer_row(struct table *table, const tool_usage *usage, uint32_t ind
 static void layer_rows(struct table *table, const tool_usage *usage, const tool_usage_info *info, uint32_t *order)
 {
     static const char *const head[COLUMNS] = {"layer", "selections", "used", "alike",
-                                              "10 %",  "25 %",       "50 %", "most used (share of the layer)"};
+                                              "10 %",  "25 %",       "50 %", "most used, share"};
     table_row(table, head);
     for (uint32_t index = 0; index < info->layers; index++) {
         layer_row(table, usage, index, info->experts, order);
@@ -116,7 +116,7 @@ static void print_text(tool_usage *usage, const tool_usage_info *info, uint32_t 
     struct usage_skew skew;
     usage_head(info);
     whole(usage, info, order, &skew);
-    printf("the hottest 10, 25 and 50 %% of each layer's experts hold %.1f, %.1f and %.1f %% of the selections; "
+    printf("the hottest 10, 25 and 50 %% of each layer's experts hold\n%.1f, %.1f and %.1f %% of the selections; "
            "as uneven as %.1f experts used alike\n",
            100 * skew.held[0], 100 * skew.held[1], 100 * skew.held[2], skew.effective);
     table_begin(&table, stdout, "rrrrrrrl", 2);
@@ -125,9 +125,14 @@ static void print_text(tool_usage *usage, const tool_usage_info *info, uint32_t 
     layer_rows(&table, usage, info, order);
     const berth_ledger_count *ranked;
     uint64_t count = tool_usage_ranked(usage, &ranked);
-    printf("most used experts (layer:expert, selections):");
+    int column = printf("most used experts (layer:expert, selections):");
     for (uint64_t i = 0; i < count && i < top; i++) {
-        printf("%s %" PRId64 ":%u %u", i > 0 ? "," : "", ranked[i].layer, ranked[i].expert, ranked[i].count);
+        char one[64];
+        int bytes = snprintf(one, sizeof one, "%" PRId64 ":%u %u", ranked[i].layer, ranked[i].expert, ranked[i].count);
+        bool breaks = column + bytes + 3 > 80;
+        column = breaks ? 1 : column + (i > 0 ? 1 : 0);
+        column += 1 + bytes;
+        printf("%s%s%s", i > 0 ? "," : "", breaks ? "\n  " : " ", one);
     }
     putchar('\n');
 }

@@ -292,16 +292,19 @@ static void print_weights(const struct llama_fit *fit)
 {
     static const char *const names[TOOL_WEIGHTS_COUNT] = {"resident", "routed experts", "lookup tables", "not loaded"};
     char text[FORMAT_MAX];
+    char classes[400];
     bool first = true;
-    printf("Weights by class: ");
+    size_t used = (size_t)snprintf(classes, sizeof classes, "Weights by class: ");
     for (int i = 0; i < TOOL_WEIGHTS_COUNT; i++) {
         if (fit->info.weight_bytes[i] > 0) {
-            printf("%s%s %s", first ? "" : ", ", names[i], size_format(fit->info.weight_bytes[i], text));
+            used += (size_t)snprintf(classes + used, sizeof classes - used, "%s%s %s", first ? "" : ", ", names[i],
+                                     size_format(fit->info.weight_bytes[i], text));
             first = false;
         }
     }
-    printf("%s%s\n", first ? "unknown: say --weights-bytes" : "",
-           fit->info.experts_by_params ? " (the experts by their share of the parameters)" : "");
+    snprintf(classes + used, sizeof classes - used, "%s%s", first ? "unknown: say --weights-bytes" : "",
+             fit->info.experts_by_params ? " (by their shares of the parameters)" : "");
+    report_wrap(stdout, 0, 2, classes);
 }
 
 static void print_caches(const struct llama_fit *fit)
@@ -418,7 +421,7 @@ static void print_text(const struct llama_fit *fit)
     }
     printf("\n  %-20s %12" PRIu64 "  tokens\n", "largest context", fit->max_ctx);
     if (fit->info.defaults_count > 0) {
-        printf("\n%" PRIu32 " number%s not in config.json: the default%s of model_type %s (--explain lists them)\n",
+        printf("\n%" PRIu32 " number%s not in config.json: the default%s of model_type %s\n(--explain lists them)\n",
                fit->info.defaults_count, fit->info.defaults_count > 1 ? "s are" : " is",
                fit->info.defaults_count > 1 ? "s" : "", fit->info.defaults_of);
     }

@@ -62,7 +62,10 @@ const struct arg_option mlx_option_rows[] = {
      .offset = AT(kv_quant),
      .value = "4|8|config|off",
      .help = "bits of the KV cache, or as kv_config.json says"},
-    {.name = "matrix", .type = ARG_FLAG, .offset = AT(matrix), .help = "which machines run it: the documents' 41"},
+    {.name = "matrix",
+     .type = ARG_FLAG,
+     .offset = AT(matrix),
+     .help = "which machines run it: all of the table, or by MLX rules\nthe 41 Apple ones that they list"},
     {.name = "filter",
      .type = ARG_TEXT,
      .offset = AT(filter),
@@ -257,8 +260,8 @@ static void print_above(const struct mlx_fit *fit)
 {
     double most = fit->model.config.number[BERTH_FIT_MAX_POSITIONS];
     if (fit->report.context_tokens > most) {
-        printf("The context%s is above the model's own maximum of %.0f tokens:\n--ctx %.0f asks about that.\n",
-               fit->options->ctx_tokens > 0 ? "" : ", 8192 where --ctx is absent,", most, most);
+        printf("This context%s is above the model's own maximum of %.0f tokens:\n--ctx %.0f asks about that.\n",
+               fit->options->ctx_tokens > 0 ? "" : " (the default)", most, most);
     }
 }
 
@@ -543,10 +546,9 @@ static void matrix_row(struct matrix *matrix, const char *name, const char *vend
     snprintf(context, sizeof context, "%.0f", report->max_safe_context);
     snprintf(speed, sizeof speed, isfinite(report->predicted_decode_tps) ? "%.1f" : "unknown",
              report->predicted_decode_tps);
-    char label[128];
     enum { NAME_COLUMNS = 32 };
-    const char *cells[] = {text_fit(name, NAME_COLUMNS, label, sizeof label), vendor, report->fits ? "fits" : "no",
-                           context, speed};
+    const char *cells[] = {table_name(matrix->table, name, NAME_COLUMNS), vendor, report->fits ? "fits" : "no", context,
+                           speed};
     table_row(matrix->table, cells);
 }
 

@@ -336,7 +336,6 @@ void fit_matrix_put(struct fit_matrix *out, const struct fit_matrix_row *row)
         return;
     }
     enum { NAME_COLUMNS = 30 };
-    char cut[128];
     char memory[32];
     char tps[64] = "-";
     snprintf(memory, sizeof memory, "%.1f", row->usable / 0x1p30);
@@ -347,7 +346,7 @@ void fit_matrix_put(struct fit_matrix *out, const struct fit_matrix_row *row)
     } else if (row->fits) {
         snprintf(tps, sizeof tps, "unknown");
     }
-    const char *cells[] = {text_fit(name, NAME_COLUMNS, cut, sizeof cut), memory,
+    const char *cells[] = {table_name(&out->table, name, NAME_COLUMNS), memory,
                            row->share != NULL ? row->share : row->verdict, tps, row->fits ? speed->binding : "size"};
     table_row(&out->table, cells);
 }

@@ -22,21 +22,22 @@ static void print_list(const char *group, bool developer, FILE *out)
         bool hidden = entry->verb != NULL && entry->verb->developer;
         bool empty = entry->verb == NULL && !verb_group_has_parts(entry->name);
         if (member && hidden == developer && !empty) {
-            fprintf(out, "  %-11s  %s\n", entry->name, summary_of(entry));
+            fprintf(out, "  %-11s  ", entry->name);
+            report_wrap(out, 15, 15, summary_of(entry));
         }
     }
 }
 
 static void print_help(FILE *out)
 {
-    fputs("Berth runs Mixture-of-Experts language models bigger than memory, inside a memory budget.\n\n"
+    fputs("Berth runs Mixture-of-Experts language models bigger than memory, inside a\nmemory budget.\n\n"
           "Usage: berth VERB [OPTIONS]\n\nVerbs:\n",
           out);
     print_list(NULL, false, out);
     fputs("\nFor development:\n", out);
     print_list(NULL, true, out);
-    fputs("\n'berth help VERB' shows the options of a verb, 'berth --version' the version and the kernels.\n"
-          "Exit status: 0 ok, 1 failure, 2 usage, 3 the model does not fit, 130 interrupted.\n",
+    fputs("\n'berth help VERB' shows the options of a verb, 'berth --version' the version and\nthe kernels.\n"
+          "Exit status: 0 ok, 1 failure, 2 usage, 3 the model does not fit,\n130 interrupted.\n",
           out);
 }
 

@@ -127,7 +127,7 @@ void usage_head(const tool_usage_info *info)
         printf(", top %u: about %" PRIu64 " tokens", info->top_k,
                info->selections / ((uint64_t)info->layers * info->top_k));
     }
-    printf("; %" PRIu64 " experts of %" PRIu64 " were ever selected\n", info->used,
+    printf("\n%" PRIu64 " experts of %" PRIu64 " were ever selected\n", info->used,
            (uint64_t)info->layers * info->experts);
 }
 

@@ -299,6 +299,71 @@ void engine_watch_prefill(struct engine *engine, uint64_t tokens)
     }
 }
 
+/* The library's largest context assumes this plan's app line, but the program's own share grows with the context. So
+ * what it says is too much for larger contexts, and too little for smaller ones: the answer lies between. */
+int engine_settle_ctx(const struct model_options *given, berth_plan *plan, engine_plan_fn *fn, void *user)
+{
+    struct model_options options = *given;
+    uint32_t low = plan->fits ? plan->ctx_tokens : 0;                         /* fits; 0: nothing known to */
+    uint32_t high = plan->fits ? plan->ctx_max_tokens : plan->ctx_tokens - 1; /* what is larger does not */
+    uint32_t next = plan->ctx_max_tokens > low && plan->ctx_max_tokens < high ? plan->ctx_max_tokens : high;
+    while (low < high) {
+        berth_plan other;
+        options.ctx_tokens = next;
+        int code = fn(user, &options, &other);
+        if (code != EXIT_OK) {
+            return code;
+        }
+        uint32_t says = other.ctx_max_tokens;
+        if (other.fits) {
+            low = next;
+            high = says < high ? says : high;
+            next = high;
+        } else {
+            high = next - 1;
+            next = says > low && says < high ? says : high - (high - low) / 2;
+        }
+    }
+    plan->ctx_max_tokens = low;
+    return EXIT_OK;
+}
+
+struct replanning {
+    const char *verb;
+    tool_planner *planner;
+    tool_shape shape;
+};
+
+static int plan_again(void *user, const struct model_options *options, berth_plan *plan)
+{
+    const struct replanning *r = user;
+    struct engine_needs needs = {.shape = &r->shape};
+    berth_model_config config;
+    int code = engine_config(r->verb, options, &needs, &config);
+    *plan = BERTH_PLAN_INIT;
+    return code != EXIT_OK                                                  ? code
+           : tool_planner_plan(r->planner, &config, plan, NULL) == BERTH_OK ? EXIT_OK
+                                                                            : EXIT_FAILED;
+}
+
+/* What berth fit says with the same options; 0: not known. From headers, before the model is opened. */
+static uint32_t exact_ctx(const char *verb, const struct model_options *options, uint32_t ctx_tokens)
+{
+    struct replanning r = {.verb = verb};
+    struct model_options own = *options;
+    berth_plan plan;
+    tool_summary summary;
+    own.ctx_tokens = ctx_tokens;
+    if (tool_planner_open(options->path, &r.planner, NULL) != BERTH_OK) {
+        return 0;
+    }
+    tool_summarise(tool_planner_checkpoint(r.planner), &summary);
+    r.shape = (tool_shape){.vocab = summary.vocab, .ctx_max_tokens = summary.ctx_max_tokens};
+    bool known = plan_again(&r, &own, &plan) == EXIT_OK && engine_settle_ctx(&own, &plan, plan_again, &r) == EXIT_OK;
+    tool_planner_close(r.planner);
+    return known ? plan.ctx_max_tokens : 0;
+}
+
 /* A run without its rates is still a run: failures leave them unknown. */
 static void measure(struct engine *engine, const struct model_options *options, const berth_model_config *config)
 {
@@ -394,6 +459,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
         return code;
     }
     config.pins = pins != NULL ? pins : config.pins;
+    uint32_t ctx_max = needs->exact_ctx ? exact_ctx(verb, options, config.ctx_tokens) : 0;
     uint64_t start = host_now_ns();
     berth_error err;
     berth_status status = berth_model_open(options->path, &config, &engine->model, &err);
@@ -411,6 +477,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
             config.progress = NULL;
             if (berth_plan_memory(options->path, &config, &engine->plan, NULL) == BERTH_OK) {
                 engine_name_budget(options, &engine->plan);
+                engine->plan.ctx_max_tokens = needs->exact_ctx ? ctx_max : engine->plan.ctx_max_tokens;
             }
             fprintf(stderr, "'berth fit' with the same options shows the plan and what would lower it.\n");
         }
@@ -418,6 +485,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     }
     berth_model_get_info(engine->model, &engine->info);
     berth_model_get_plan(engine->model, &engine->plan);
+    engine->plan.ctx_max_tokens = ctx_max > 0 ? ctx_max : engine->plan.ctx_max_tokens;
     engine_name_budget(options, &engine->plan);
     if (!needs->text_only && !needs->no_session) {
         berth_session_config session = BERTH_SESSION_CONFIG_INIT;

@@ -49,6 +49,7 @@ struct engine_needs {
     bool no_session;
     bool observe;     /* by default the ledger is read only: what is evaluated is not use */
     uint32_t warm_ms; /* most time for the warm start; 0: WARM_REQUEST_MS, for a request that waits */
+    bool exact_ctx;   /* the plan's largest context to the token, as fit has it */
     bool measure;     /* measure the machine first, for the speed law */
     berth_route_fn *route;
     void *route_user;
@@ -93,6 +94,10 @@ void engine_watch_prefill(struct engine *engine, uint64_t tokens);
 
 /* Bytes of the buffers that verbs take for a context: prompt text, rendered text, ids twice. */
 uint64_t engine_text_bytes(uint32_t ctx_tokens);
+
+/* The largest context that fits, to the token: plans with `fn` until it is known. The exit code. */
+typedef int engine_plan_fn(void *user, const struct model_options *options, berth_plan *plan);
+int engine_settle_ctx(const struct model_options *options, berth_plan *plan, engine_plan_fn *fn, void *user);
 
 /* $BERTH_LEDGER as enum ledger_option; the exit code. */
 int engine_ledger_setting(const char *verb, int *out);

@@ -110,6 +110,21 @@ bool generate_stops_ok(const char *verb, const struct arg_texts *stops)
     return true;
 }
 
+const char *generate_end_text(enum generate_end end)
+{
+    static const char *const texts[] = {
+        [GENERATE_RUNNING] = "not ended",
+        [GENERATE_END_TOKEN] = "ended by the model",
+        [GENERATE_STOP] = "ended at a stop text",
+        [GENERATE_LENGTH] = "ended at the length asked for (-n)",
+        [GENERATE_CONTEXT] = "ended by a full context",
+        [GENERATE_INTERRUPTED] = "interrupted",
+        [GENERATE_OUTPUT] = "ended by a lost output",
+        [GENERATE_FAILED] = "failed",
+    };
+    return texts[end];
+}
+
 const char *generate_end_name(enum generate_end end)
 {
     switch (end) {

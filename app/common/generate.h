@@ -31,6 +31,8 @@ enum generate_end {
 };
 /* Stable names for JSON: "end", "stop", "length", "context", "interrupted", "output", "failed". */
 const char *generate_end_name(enum generate_end end);
+/* For people: "ended by a full context". */
+const char *generate_end_text(enum generate_end end);
 
 enum { STOP_BYTES_MAX = 128 };
 

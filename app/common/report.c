@@ -7,6 +7,34 @@
 
 #include "base/str.h"
 
+void report_wrap(FILE *out, size_t column, size_t indent, const char *text)
+{
+    enum { COLUMNS = 80 };
+    bool first = true;
+    while (*text != '\0') {
+        size_t bytes = 0;
+        size_t columns = 0;
+        int depth = 0;
+        text += strspn(text, " \n");
+        for (; text[bytes] != '\0' && ((text[bytes] != ' ' && text[bytes] != '\n') || depth > 0); bytes++) {
+            depth += text[bytes] == '[' ? 1 : text[bytes] == ']' ? -1 : 0;
+            columns += ((unsigned char)text[bytes] & 0xc0) != 0x80 ? 1 : 0;
+        }
+        if (!first && column + 1 + columns > COLUMNS) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first && bytes > 0) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, bytes, out);
+        column += columns;
+        text += bytes;
+        first = false;
+    }
+    fputc('\n', out);
+}
+
 static void print_option(const struct arg_option *option, FILE *out)
 {
     char left[64];
@@ -26,23 +54,35 @@ static void print_option(const struct arg_option *option, FILE *out)
             snprintf(left + at, sizeof left - at, " %s", option->value);
         }
     }
+    enum { HELP_COLUMN = 30 };
     fprintf(out, "%-30s", left);
-    if (strlen(left) >= 30) {
+    if (strlen(left) >= HELP_COLUMN) {
         fprintf(out, "\n%30s", "");
     }
-    /* Help texts may hold line breaks; continued lines are aligned. */
-    for (const char *at = option->help; *at != '\0'; at++) {
-        fputc(*at, out);
-        if (*at == '\n') {
-            fprintf(out, "%30s", "");
+    report_wrap(out, HELP_COLUMN, HELP_COLUMN, option->help);
+}
+
+/* Paragraphs: a line that does not end a sentence goes on. */
+static void print_details(const char *text, FILE *out)
+{
+    char paragraph[1024];
+    while (*text != '\0') {
+        const char *end = text + strcspn(text, "\n");
+        while (*end != '\0' && end > text && strchr(".:", end[-1]) == NULL) {
+            end += 1 + strcspn(end + 1, "\n");
         }
+        snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end - text), text);
+        report_wrap(out, 0, 0, paragraph);
+        text = *end != '\0' ? end + 1 : end;
     }
-    fputc('\n', out);
 }
 
 void report_help(const struct arg_spec *spec, FILE *out)
 {
-    fprintf(out, "Usage: berth %s %s\n\n%s\n", spec->verb, spec->synopsis, spec->summary);
+    int column = fprintf(out, "Usage: berth %s ", spec->verb);
+    report_wrap(out, column > 0 ? (size_t)column : 0, 13, spec->synopsis);
+    fputc('\n', out);
+    report_wrap(out, 0, 0, spec->summary);
     for (size_t g = 0; g < spec->groups_count; g++) {
         if (spec->groups[g].title != NULL) { /* none: goes on with the section before */
             fprintf(out, "\n%s:\n", spec->groups[g].title);
@@ -54,7 +94,8 @@ void report_help(const struct arg_spec *spec, FILE *out)
         }
     }
     if (spec->details != NULL) {
-        fprintf(out, "\n%s\n", spec->details);
+        fputc('\n', out);
+        print_details(spec->details, out);
     }
 }
 

@@ -31,6 +31,10 @@ bool report_args(const struct arg_spec *spec, int argc, char **argv, void *targe
 /* "berth VERB: PROBLEM" and where to look; returns EXIT_USAGE. */
 int report_usage(const char *verb, const char *format, ...) BASE_PRINTF(2, 3);
 
+/* Prints words up to column 80 and goes on at column `indent` of the next line; the cursor is at `column` now. What
+ * stands in [brackets] stays together. Ends the line. */
+void report_wrap(FILE *out, size_t column, size_t indent, const char *text);
+
 void report_help(const struct arg_spec *spec, FILE *out);
 
 /* Prints a failure of the library with its place; returns the exit code of its status. */

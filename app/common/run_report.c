@@ -71,8 +71,8 @@ static void print_limit(const struct run_report *r, FILE *out)
         fputs("  limit    unknown (this machine's rates could not be measured)\n", out);
         return;
     }
-    fprintf(out, "  limit    %.0f %% of %.2f tok/s, bound by %s; %smeasured ", 100 * s->share, s->tokens_per_s,
-            s->binding, s->observed ? "faster than " : "");
+    fprintf(out, "  limit    %.0f %% of %.2f tok/s, bound by %s\n           %smeasured: ", 100 * s->share,
+            s->tokens_per_s, s->binding, s->observed ? "faster than " : "");
     if (rates->read_bytes_per_s > 0) {
         fprintf(out, "disk %s, ", rate_format(rates->read_bytes_per_s, text));
     }
@@ -94,14 +94,14 @@ void run_report_print(const struct run_report *r, FILE *out)
     fprintf(out, "\n  prompt   %" PRIu32 " tokens in %s (%.1f tok/s)\n", r->prompt_tokens, time_format(r->prefill_s, a),
             r->prefill_tok_s);
     if (r->result.count > 0) {
-        fprintf(out, "  answer   %" PRIu32 " tokens in %s (%.2f tok/s), ended by %s", r->result.count,
-                time_format(r->decode_s, a), r->decode_tok_s, generate_end_name(r->result.end));
+        fprintf(out, "  answer   %" PRIu32 " tokens in %s (%.2f tok/s), %s", r->result.count,
+                time_format(r->decode_s, a), r->decode_tok_s, generate_end_text(r->result.end));
         if (r->sampled) {
             fprintf(out, ", seed %" PRIu64, r->seed);
         }
         fputc('\n', out);
     } else {
-        fprintf(out, "  answer   none, ended by %s\n", generate_end_name(r->result.end));
+        fprintf(out, "  answer   none, %s\n", generate_end_text(r->result.end));
     }
     if (plan->experts_count > 0) {
         fprintf(out, "  experts  hits %.1f %% prompt, %.1f %% answer; %s read\n",

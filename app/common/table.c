@@ -12,36 +12,6 @@ size_t text_columns(const char *text)
     return columns;
 }
 
-/* Bytes of the first `columns` columns. */
-static size_t bytes_of(const char *text, size_t columns)
-{
-    size_t at = 0;
-    while (text[at] != '\0') {
-        bool begins = ((unsigned char)text[at] & 0xc0) != 0x80;
-        if (begins && columns == 0) {
-            break;
-        }
-        columns -= begins ? 1 : 0;
-        at++;
-    }
-    return at;
-}
-
-const char *text_fit(const char *text, size_t columns, char *out, size_t cap)
-{
-    enum { LAST_WORD = 9 }; /* with its space */
-    size_t all = text_columns(text);
-    if (all <= columns || columns < LAST_WORD + 4) {
-        snprintf(out, cap, "%.*s", (int)bytes_of(text, columns), text);
-        return out;
-    }
-    const char *space = strrchr(text, ' ');
-    const char *last = space != NULL && text_columns(space) <= LAST_WORD ? space : "";
-    size_t head = columns - 3 - text_columns(last);
-    snprintf(out, cap, "%.*s...%s", (int)bytes_of(text, head), text, last);
-    return out;
-}
-
 /* File names and what files say may hold anything, but must neither break a line nor command the terminal. */
 static void print_cell(FILE *out, const char *cell)
 {
@@ -55,6 +25,17 @@ void table_line(const struct table *table, const char *text)
     fprintf(table->out, "%*s", table->indent, "");
     print_cell(table->out, text);
     fputc('\n', table->out);
+}
+
+const char *table_name(const struct table *table, const char *name, size_t columns)
+{
+    if (text_columns(name) <= columns) {
+        return name;
+    }
+    if (!table->measuring) {
+        table_line(table, name);
+    }
+    return "";
 }
 
 void table_begin(struct table *table, FILE *out, const char *align, int indent)

@@ -27,9 +27,8 @@ void table_row(struct table *table, const char *const *cells);
 /* A line between the rows, as it is. */
 void table_line(const struct table *table, const char *text);
 
-/* At most `columns` of a text: a longer one loses its middle, and keeps a short last word ("Ryzen AI Max+... 128GB").
- */
-const char *text_fit(const char *text, size_t columns, char *out, size_t cap);
+/* A name for the first cell: one of more than `columns` gets a line of its own, and stays whole. */
+const char *table_name(const struct table *table, const char *name, size_t columns);
 
 /* Columns a UTF-8 text takes on a terminal, one per code point. */
 size_t text_columns(const char *text);

@@ -245,9 +245,9 @@ static void warn(const struct convert_output *output)
     const struct log_sink *log = &output->config->log;
     if (plan->fallbacks > 0) {
         log_write(log, BERTH_LOG_WARN,
-                  "%u %s written in another format: no block of the wanted one divides the rows (%s%s)",
+                  "%u %s written in another format: no block of the wanted one divides the rows (%s as %s%s)",
                   plan->fallbacks, plan->fallbacks == 1 ? "matrix is" : "matrices are", plan->fallback_at,
-                  plan->fallbacks == 1 ? "" : ", ...");
+                  plan->fallback_type, plan->fallbacks == 1 ? "" : ", ...");
     }
     const char *overrides = output->config->overrides;
     struct str part;

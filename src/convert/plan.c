@@ -55,6 +55,7 @@ static enum dtype matrix_type(const struct planner *p, struct str name, uint64_t
     bool fell_back = false;
     enum dtype type = convert_recipe_type(p->recipe, p->overrides, &p->shape, name, k, &fell_back);
     if (fell_back) {
+        p->plan->fallback_type = p->plan->fallbacks == 0 ? quant_row(type)->name : p->plan->fallback_type;
         p->plan->fallback_at = p->plan->fallbacks++ == 0 ? name.ptr : p->plan->fallback_at;
     }
     return type;

@@ -34,9 +34,10 @@ struct convert_plan {
     struct gguf_tensor *tensors; /* [count] */
     struct convert_item *items;  /* [count] */
     uint32_t count, cap;
-    uint64_t bytes;          /* of all tensors */
-    uint32_t fallbacks;      /* matrices written in another format because the block does not divide their rows */
-    const char *fallback_at; /* the first of them */
+    uint64_t bytes;            /* of all tensors */
+    const char *fallback_type; /* format of the first of them */
+    uint32_t fallbacks;        /* matrices written in another format because the block does not divide their rows */
+    const char *fallback_at;   /* the first of them */
 };
 
 /* Where the tensors of a family come from: a checkpoint, or (checkpoint NULL) the generator. */

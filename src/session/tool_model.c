@@ -137,6 +137,17 @@ static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t
     }
     info->weight_bytes[WEIGHT_EXPERT] = experts_bytes;
     info->weight_bytes[WEIGHT_RESIDENT] = weights_bytes - experts_bytes;
+    info->is_tied = model->shape.tied;
+    if (weights_bytes > 0 && counted && params.total > params.experts) { /* the embedding, by its share of the rest */
+        double table = (double)model->shape.number[SHAPE_VOCAB] * (double)model->shape.number[SHAPE_HIDDEN];
+        double share = table / (double)(params.total - params.experts);
+        uint64_t bytes = share < 1 ? (uint64_t)((double)info->weight_bytes[WEIGHT_RESIDENT] * share) : 0;
+        model->embed_bytes = bytes;
+        if (!info->is_tied) {
+            info->weight_bytes[WEIGHT_LOOKUP] = bytes;
+            info->weight_bytes[WEIGHT_RESIDENT] -= bytes;
+        }
+    }
     return BERTH_OK;
 }
 

@@ -5,7 +5,7 @@
 doc=$root/docs/cli.md
 man=$root/docs/man/berth.1
 groups='usage bench'
-verbs=$("$berth" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+verbs=$("$berth" help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 code=0
 : >"$work/out"
 : >"$work/err"
@@ -13,7 +13,7 @@ code=0
 list() {
     for verb in $verbs; do
         case " $groups " in
-        *" $verb "*) "$berth" help "$verb" | sed -n "s/^  \([a-z]*\)  .*/$verb \1/p" ;;
+        *" $verb "*) "$berth" help "$verb" | sed -n "s/^  \([a-z][a-z]*\)  .*/$verb \1/p" ;;
         *) echo "$verb" ;;
         esac
     done

@@ -370,4 +370,12 @@ go fit "$model" --machine 'RTX 4090' --ram 48GB -q
 want_code 0
 go fit "$model" --machine 'A100 40GB' -q
 want_code 0
+
+# run says the same largest context as fit, whether it fits or not.
+for budget in $((hard - 20000)) $((floor + 20000)); do
+    go fit "$model" --budget "$budget" --json
+    most=$(value plan.ctx_max)
+    go run "$model" --ids 1,2 -n 2 --budget "$budget" --json
+    want_value plan.ctx_max "$most"
+done
 finish

@@ -127,7 +127,7 @@ want_code 1
 plain
 go usage decay "$small" --factor 0.25
 want_code 0
-want_out '28 selections were 108'
+want_out '28 selections are left of 108'
 go usage show "$small" --json
 want_value layers.0.counts.3 3 # 2.5, rounded
 go usage decay "$small" --factor 2

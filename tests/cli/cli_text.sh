@@ -69,7 +69,7 @@ go run "$model" -p 'The kernel scheduler' -n 24
 want_code 0
 cp "$work/out" "$work/text1"
 want_err 'memory   peak'
-want_err 'ended by length'
+want_err 'ended at the length asked for (-n)'
 printf 'The kernel scheduler' | "$berth" run "$model" -n 24 --quiet >"$work/out" 2>"$work/err"
 code=$?
 want_code 0
@@ -132,7 +132,7 @@ want_err '/reset starts over'
 "$berth" chat "$model" --temp 0 -n 10 --ctx 70 --drop-oldest <"$work/lines" >"$work/out" 2>"$work/err"
 code=$?
 want_code 0
-want_err 'turns were forgotten'
+want_err 'the context was full; the oldest turn'
 go run "$model" --chat -p x --template alpaca
 want_code 2
 want_err 'chatml'

@@ -115,7 +115,7 @@ static void an_interrupt_ends_the_answer_with_a_summary(void **state)
     wait_for("limit");
     kill(terminal.pid, SIGINT);
     wait_for("\033[r");
-    wait_for("ended by interrupted");
+    wait_for(", interrupted");
     wait_for("memory   peak");
     assert_int_equal(finish(), 130);
 }
@@ -126,7 +126,7 @@ static void termination_has_its_own_status(void **state)
     start((const char *const[]){"berth", "run", BERTH_MODEL, "-p", "The kernel", "-n", "1000", "--stop", "\x01", NULL});
     wait_for("  hits ");
     kill(terminal.pid, SIGTERM);
-    wait_for("ended by interrupted");
+    wait_for(", interrupted");
     assert_int_equal(finish(), 143);
 }
 
