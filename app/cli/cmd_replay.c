@@ -291,9 +291,12 @@ static void print_text(const struct study *study)
         printf("recorded with %s: %" PRIu64 " hits, %" PRIu64 " misses in answers\n", info->policy, info->hits[1],
                info->misses[1]);
     }
+    /* The recording engine had read the prompt before; the other sizes begin empty. */
+    bool recorded = study->points_count > 0 && study->points[0].as_recorded;
+    const char *from = recorded ? ", first half (from cold, except as recorded)" : ", first half (from cold)";
     for (int cold = 0; cold < (study->options->score == 1 ? 1 : 2); cold++) {
         printf("hit rate in per cent of answers%s\n",
-               study->options->score == 1 ? "" : (cold == 0 ? ", second half (steady)" : ", first half (from cold)"));
+               study->options->score == 1 ? "" : (cold == 0 ? ", second half (steady)" : from));
         table_begin(&table, stdout, "lrrrrrrrrrrr", 2);
         table.columns = columns;
         print_rows(study, &table, cold == 1);

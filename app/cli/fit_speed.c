@@ -245,7 +245,8 @@ void fit_speed_print(const struct fit_speed *speed, FILE *out)
         }
     }
     if (here->prefill.tokens_per_s > 0) {
-        fprintf(out, "  %8.1f tok/s reading a prompt of %.0f\n", here->prefill.tokens_per_s, speed->ctx[1]);
+        fprintf(out, "  %8.1f tok/s (%.1f to %.1f) reading a prompt of %.0f\n", here->prefill.tokens_per_s,
+                here->prefill.low, here->prefill.high, speed->ctx[1]);
     }
     fprintf(out, "  basis: %s\n", here->basis);
 }
@@ -289,6 +290,8 @@ void fit_speed_json(struct json_out *json, const char *key, const struct fit_spe
     }
     json_out_close(json);
     json_real_or_null(json, "prefill_tokens_per_s", here->prefill.tokens_per_s);
+    json_real_or_null(json, "prefill_low", here->prefill.low);
+    json_real_or_null(json, "prefill_high", here->prefill.high);
     json_out_object(json, "hit_rate");
     json_out_real(json, "rate", here->hit.rate);
     json_out_real(json, "low", here->hit.low);

@@ -97,6 +97,10 @@ want_out 'processor'
 want_out '--again repeats it'
 go bench machine "$work/absent"
 want_code 1
+go fit "$model"
+want_code 0
+checks=$((checks + 1))
+grep -q 'tok/s (.* to .*) reading a prompt of' "$work/out" || fail 'the prompt has a speed without a range'
 go bench machine --again --json
 want_code 0
 want_value measured_now true
