@@ -12,6 +12,7 @@
 #include "common/host.h"
 #include "common/input.h"
 #include "common/live.h"
+#include "common/plan_ctx.h"
 #include "common/report.h"
 #include "common/run_report.h"
 #include "common/sizes.h"
@@ -415,10 +416,15 @@ static int run_verb(int argc, char **argv)
         struct engine_needs needs = {
             .ctx_tokens = needed_ctx(&run),
             .text_bytes = run.text.bytes,
-            .exact_ctx = run.options.json,
             .measure = !run.options.model.quiet || run.options.json,
         };
-        code = engine_open(&run.engine, "run", &run.options.model, &needs);
+        if (run.options.json) { /* what is wrong with the options is said once */
+            berth_model_config ignored;
+            code = engine_config("run", &run.options.model, &needs, &ignored);
+            needs.exact_ctx_known =
+                code == EXIT_OK && plan_exact_ctx("run", &run.options.model, needs.ctx_tokens, &needs.exact_ctx);
+        }
+        code = code == EXIT_OK ? engine_open(&run.engine, "run", &run.options.model, &needs) : code;
         if (code == EXIT_OK) {
             code = with_engine(&run);
         } else if (code == EXIT_NO_FIT && run.options.json) {

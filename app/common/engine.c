@@ -328,42 +328,6 @@ int engine_settle_ctx(const struct model_options *given, berth_plan *plan, engin
     return EXIT_OK;
 }
 
-struct replanning {
-    const char *verb;
-    tool_planner *planner;
-    tool_shape shape;
-};
-
-static int plan_again(void *user, const struct model_options *options, berth_plan *plan)
-{
-    const struct replanning *r = user;
-    struct engine_needs needs = {.shape = &r->shape};
-    berth_model_config config;
-    int code = engine_config(r->verb, options, &needs, &config);
-    *plan = BERTH_PLAN_INIT;
-    return code != EXIT_OK                                                  ? code
-           : tool_planner_plan(r->planner, &config, plan, NULL) == BERTH_OK ? EXIT_OK
-                                                                            : EXIT_FAILED;
-}
-
-/* What berth fit says with the same options; 0: not known. From headers, before the model is opened. */
-static uint32_t exact_ctx(const char *verb, const struct model_options *options, uint32_t ctx_tokens)
-{
-    struct replanning r = {.verb = verb};
-    struct model_options own = *options;
-    berth_plan plan;
-    tool_summary summary;
-    own.ctx_tokens = ctx_tokens;
-    if (tool_planner_open(options->path, &r.planner, NULL) != BERTH_OK) {
-        return 0;
-    }
-    tool_summarise(tool_planner_checkpoint(r.planner), &summary);
-    r.shape = (tool_shape){.vocab = summary.vocab, .ctx_max_tokens = summary.ctx_max_tokens};
-    bool known = plan_again(&r, &own, &plan) == EXIT_OK && engine_settle_ctx(&own, &plan, plan_again, &r) == EXIT_OK;
-    tool_planner_close(r.planner);
-    return known ? plan.ctx_max_tokens : 0;
-}
-
 /* A run without its rates is still a run: failures leave them unknown. */
 static void measure(struct engine *engine, const struct model_options *options, const berth_model_config *config)
 {
@@ -459,7 +423,6 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
         return code;
     }
     config.pins = pins != NULL ? pins : config.pins;
-    uint32_t ctx_max = needs->exact_ctx ? exact_ctx(verb, options, config.ctx_tokens) : 0;
     uint64_t start = host_now_ns();
     berth_error err;
     berth_status status = berth_model_open(options->path, &config, &engine->model, &err);
@@ -477,7 +440,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
             config.progress = NULL;
             if (berth_plan_memory(options->path, &config, &engine->plan, NULL) == BERTH_OK) {
                 engine_name_budget(options, &engine->plan);
-                engine->plan.ctx_max_tokens = needs->exact_ctx ? ctx_max : engine->plan.ctx_max_tokens;
+                engine->plan.ctx_max_tokens = needs->exact_ctx_known ? needs->exact_ctx : engine->plan.ctx_max_tokens;
             }
             fprintf(stderr, "'berth fit' with the same options shows the plan and what would lower it.\n");
         }
@@ -485,7 +448,7 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
     }
     berth_model_get_info(engine->model, &engine->info);
     berth_model_get_plan(engine->model, &engine->plan);
-    engine->plan.ctx_max_tokens = ctx_max > 0 ? ctx_max : engine->plan.ctx_max_tokens;
+    engine->plan.ctx_max_tokens = needs->exact_ctx_known ? needs->exact_ctx : engine->plan.ctx_max_tokens;
     engine_name_budget(options, &engine->plan);
     if (!needs->text_only && !needs->no_session) {
         berth_session_config session = BERTH_SESSION_CONFIG_INIT;

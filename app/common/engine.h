@@ -49,8 +49,9 @@ struct engine_needs {
     bool no_session;
     bool observe;     /* by default the ledger is read only: what is evaluated is not use */
     uint32_t warm_ms; /* most time for the warm start; 0: WARM_REQUEST_MS, for a request that waits */
-    bool exact_ctx;   /* the plan's largest context to the token, as fit has it */
-    bool measure;     /* measure the machine first, for the speed law */
+    bool exact_ctx_known;
+    uint32_t exact_ctx; /* the plan's largest context to the token, as fit has it */
+    bool measure;       /* measure the machine first, for the speed law */
     berth_route_fn *route;
     void *route_user;
 };
