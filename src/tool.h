@@ -198,7 +198,10 @@ typedef struct tool_contract {
     double experts_bytes;      /* of tensors whose name contains ".experts." */
     double switch_bytes;       /* of tensors whose name contains ".switch_mlp.": experts that the documents miss */
     double sidecar_bytes;      /* optiq_vision.safetensors, never part of the weights */
-    void *region;              /* private: holds what config borrows */
+    char problem[640];         /* why the sums are lower bounds: files missing, short or damaged; "": sound */
+    uint32_t stray_files;      /* of `files`, those that do not belong to the model: a sum too high */
+    double stray_bytes;
+    void *region; /* private: holds what config borrows */
     uint64_t region_bytes;
 } tool_contract;
 
@@ -226,8 +229,9 @@ typedef struct tool_model_info {
     char problem[160];
     uint32_t files, tensors, layers, mtp_layers, ctx_max_tokens, experts, top_k;
     uint64_t weight_bytes[TOOL_WEIGHTS_COUNT];
-    bool is_tied;    /* the embedding is the output matrix too */
-    bool has_params; /* from tensor shapes, or by arithmetic */
+    bool lacks_tensors; /* ... and what is missing are weights */
+    bool is_tied;       /* the embedding is the output matrix too */
+    bool has_params;    /* from tensor shapes, or by arithmetic */
     uint64_t parameters;
     char defaults_of[64];    /* model_type of tool_model_default() */
     uint32_t defaults_count; /* numbers that the configuration leaves to its class */

@@ -79,6 +79,12 @@ static void rate_text(double value, char *text, size_t cap)
     }
 }
 
+/* A store that was edited by hand has what no run leaves behind: shown as nothing. */
+static bool is_share(double value)
+{
+    return value >= 0 && value <= 1;
+}
+
 static bool print_run(void *user, const void *data)
 {
     enum { NAME_COLUMNS = 14 };
@@ -91,7 +97,11 @@ static bool print_run(void *user, const void *data)
     char prefill[32];
     char hit[32];
     bool here = strcmp(r->machine, l->machine.key) == 0;
-    age_format(store_now() - r->at, age);
+    if (r->at >= 0) {
+        age_format(store_now() - r->at, age);
+    } else {
+        snprintf(age, sizeof age, "-");
+    }
     strcat(age, here ? "" : "*");
     l->elsewhere = l->elsewhere || !here;
     off_text((double)r->predicted_peak, (double)r->peak, off[0], sizeof off[0]);
@@ -99,11 +109,11 @@ static bool print_run(void *user, const void *data)
     off_text(r->predicted_prefill, r->prefill, off[2], sizeof off[2]);
     rate_text(r->tps, tps, sizeof tps);
     rate_text(r->prefill, prefill, sizeof prefill);
-    snprintf(hit, sizeof hit, r->experts > 0 ? "%.0f%%" : "-", 100 * r->hit);
+    snprintf(hit, sizeof hit, r->experts > 0 && is_share(r->hit) ? "%.0f%%" : "-", 100 * r->hit);
     const char *cells[] = {age,
                            r->kind,
                            table_name(&l->table, r->model, NAME_COLUMNS),
-                           size_format((uint64_t)r->budget, budget),
+                           r->budget >= 0 ? size_format((uint64_t)r->budget, budget) : "-",
                            off[0],
                            tps,
                            off[1],
@@ -136,13 +146,31 @@ static void json_pair(struct json_out *json, const char *key, double predicted, 
     json_out_close(json);
 }
 
+static void json_count(struct json_out *json, const char *key, int64_t value)
+{
+    if (value >= 0) {
+        json_out_i64(json, key, value);
+    } else {
+        json_out_null(json, key);
+    }
+}
+
+static void json_rate(struct json_out *json, const char *key, double value)
+{
+    if (value >= 0) {
+        json_out_real(json, key, value);
+    } else {
+        json_out_null(json, key);
+    }
+}
+
 static bool json_run(void *user, const void *data)
 {
     struct listing *l = user;
     const struct run_row *r = data;
     struct json_out *json = &l->json;
     json_out_object(json, NULL);
-    json_out_i64(json, "at", r->at);
+    json_count(json, "at", r->at);
     json_out_string(json, "kind", r->kind);
     json_out_string(json, "model", r->model);
     json_out_string(json, "path", r->path);
@@ -153,25 +181,25 @@ static bool json_run(void *user, const void *data)
     json_out_string(json, "policy", r->policy);
     json_out_string(json, "kernels", r->isa);
     json_out_string(json, "io", r->io);
-    json_out_i64(json, "threads", r->threads);
-    json_out_i64(json, "budget_bytes", r->budget);
-    json_out_i64(json, "ctx", r->ctx);
-    json_out_i64(json, "chunk", r->chunk);
-    json_out_i64(json, "slots", r->slots);
-    json_out_i64(json, "experts", r->experts);
+    json_count(json, "threads", r->threads);
+    json_count(json, "budget_bytes", r->budget);
+    json_count(json, "ctx", r->ctx);
+    json_count(json, "chunk", r->chunk);
+    json_count(json, "slots", r->slots);
+    json_count(json, "experts", r->experts);
     json_out_bool(json, "resident", r->resident != 0);
-    json_out_i64(json, "tokens", r->tokens);
-    json_out_i64(json, "prompt_tokens", r->prompt);
+    json_count(json, "tokens", r->tokens);
+    json_count(json, "prompt_tokens", r->prompt);
     json_pair(json, "peak_bytes", (double)r->predicted_peak, (double)r->peak);
     json_pair(json, "tokens_per_s", r->predicted_tps, r->tps);
-    json_out_real(json, "tokens_per_s_low", r->predicted_low);
-    json_out_real(json, "tokens_per_s_high", r->predicted_high);
+    json_rate(json, "tokens_per_s_low", r->predicted_low);
+    json_rate(json, "tokens_per_s_high", r->predicted_high);
     json_pair(json, "prefill_tokens_per_s", r->predicted_prefill, r->prefill);
-    json_pair(json, "hit_rate", r->predicted_hit, r->hit);
+    json_pair(json, "hit_rate", r->predicted_hit, is_share(r->hit) ? r->hit : 0);
     json_out_string(json, "basis", r->basis);
-    json_out_real(json, "memory_bytes_per_s", r->memory_rate);
-    json_out_real(json, "read_bytes_per_s", r->read_rate);
-    json_out_real(json, "decode_macs_per_s", r->decode_macs);
+    json_rate(json, "memory_bytes_per_s", r->memory_rate);
+    json_rate(json, "read_bytes_per_s", r->read_rate);
+    json_rate(json, "decode_macs_per_s", r->decode_macs);
     json_out_close(json);
     l->shown++;
     return true;

@@ -638,5 +638,9 @@ int fit_cannot_run(const struct llama_options *options, const tool_checkpoint *c
         err.object[0] = '\0'; /* it is in the message */
         return report_error("fit", &err);
     }
-    return fit_model(&fit);
+    int code = fit_model(&fit);
+    if (code == EXIT_FAILED || code == EXIT_NO_FIT) {
+        report_failure("fit", "Berth cannot run this model yet: %s", reason); /* who reads no report, and scripts */
+    }
+    return code;
 }

@@ -76,6 +76,9 @@ static int each_file_row(const char *path, row_fn *fn, void *user)
             code = report_failure("fit", "%s:%d: %s", path, number, err.message);
         }
     }
+    if (code == EXIT_OK && ferror(file)) { /* a directory opens, and only reading it fails */
+        code = report_failure("fit", "cannot read the machines file '%s'", path);
+    }
     fclose(file);
     return code;
 }

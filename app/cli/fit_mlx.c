@@ -86,6 +86,7 @@ struct mlx_fit {
     berth_kv_cost cost;
     struct admission admission;
     bool is_computed;     /* weights: parameters times MLX's bytes */
+    const char *damage;   /* why the weights are a lower bound; "": they are not */
     char other_layer[64]; /* a layer type that is billed as full attention though it is something else */
     uint32_t other_layers;
     struct advice_list advice;
@@ -182,12 +183,24 @@ static uint64_t whole_bytes(double bytes)
     return bytes < 1.8e19 ? (uint64_t)ceil(bytes) : UINT64_MAX;
 }
 
+/* A number that the configuration has and no size follows from: said with its file. */
+static int solve_failed(const struct mlx_fit *fit, berth_error *err)
+{
+    const char *path = fit->options->path;
+    size_t bytes = strlen(path);
+    if (err->path[0] == '\0' && err->status == BERTH_ERR_FORMAT) {
+        bool file = bytes > 5 && strcmp(path + bytes - 5, ".json") == 0;
+        snprintf(err->path, sizeof err->path, "%s%s", path, file ? "" : "/config.json");
+    }
+    return report_error("fit", err);
+}
+
 static int try_change(struct mlx_fit *fit, const berth_fit_request *changed, const char *option, bool together)
 {
     berth_fit_report report = BERTH_FIT_REPORT_INIT;
     berth_error err;
     if (berth_fit_solve(&fit->model.config, changed, &report, &err) != BERTH_OK) {
-        return report_error("fit", &err);
+        return solve_failed(fit, &err);
     }
     if (together) {
         advice_add_all(&fit->advice, option, whole_bytes(report.total_bytes), report.fits);
@@ -247,10 +260,12 @@ static int solve(struct mlx_fit *fit)
     }
     fit->report = BERTH_FIT_REPORT_INIT;
     if (berth_fit_solve(&fit->model.config, &fit->request, &fit->report, &err) != BERTH_OK) {
-        return report_error("fit", &err);
+        return solve_failed(fit, &err);
     }
     berth_kv_cost_of(&fit->model.config, &fit->request.kv, &fit->cost);
     note_other_layers(fit);
+    fit->damage = options->weights_bytes == 0 ? fit->model.problem : "";
+    fit->report.lower_bound = fit->report.lower_bound || fit->damage[0] != '\0';
     code = admission_solve(options->admission, fit->report.max_safe_context, 0, &fit->admission);
     return code == EXIT_OK && !fit->report.fits ? find_advice(fit) : code;
 }
@@ -303,9 +318,15 @@ static void print_notes(const struct mlx_fit *fit)
 {
     const double *number = fit->model.config.number;
     char text[FORMAT_MAX];
-    if (fit->report.lower_bound) {
+    if (fit->damage[0] != '\0') {
+        printf("\nA LOWER BOUND of the weights: %s.\n", fit->damage);
+    } else if (fit->report.lower_bound) {
         printf(
             "\nA LOWER BOUND: the configuration does not say how many layers there are, so the KV cache is missing.\n");
+    }
+    if (fit->model.stray_files > 0) {
+        printf("\nThese rules add up every *.safetensors file: %" PRIu32 " of them, %s, are not the model's.\n",
+               fit->model.stray_files, bytes_text(fit->model.stray_bytes, text));
     }
     if (fit->other_layers > 0) {
         printf("\nThese rules bill %" PRIu32 " layers of type '%s' as full attention.\n", fit->other_layers,
@@ -491,6 +512,7 @@ static void print_json(const struct mlx_fit *fit)
                     : fit->options->weights_bytes > 0 ? "given"
                                                       : "files");
     number(&json, "sidecar_bytes", fit->model.sidecar_bytes);
+    number(&json, "stray_bytes", fit->model.stray_bytes);
     if (berth_config_fingerprint(&fit->model.config, fingerprint, NULL, NULL) == BERTH_OK) {
         json_out_string(&json, "config_fingerprint", fingerprint);
     }
@@ -501,6 +523,9 @@ static void print_json(const struct mlx_fit *fit)
     json_out_real(&json, "bandwidth_gbs", fit->request.machine.bandwidth_gbs);
     json_out_string(&json, "bandwidth_basis", fit->machine.basis);
     json_out_close(&json);
+    if (fit->damage[0] != '\0') {
+        json_out_string(&json, "lower_bound_because", fit->damage);
+    }
     json_plan(&json, fit);
     json_arithmetic(&json, fit);
     json_out_array(&json, "advice", false);
@@ -547,8 +572,8 @@ static void matrix_row(struct matrix *matrix, const char *name, const char *vend
     snprintf(speed, sizeof speed, isfinite(report->predicted_decode_tps) ? "%.1f" : "unknown",
              report->predicted_decode_tps);
     enum { NAME_COLUMNS = 32 };
-    const char *cells[] = {table_name(matrix->table, name, NAME_COLUMNS), vendor, report->fits ? "fits" : "no", context,
-                           speed};
+    const char *verdict = !report->fits ? "no" : matrix->fit->report.lower_bound ? "unknown" : "fits";
+    const char *cells[] = {table_name(matrix->table, name, NAME_COLUMNS), vendor, verdict, context, speed};
     table_row(matrix->table, cells);
 }
 
@@ -562,7 +587,7 @@ static int matrix_machine(void *user, const struct mlx_machine *machine, const c
     request.has_budget = machine->has_budget;
     request.budget_bytes = machine->budget_bytes;
     if (berth_fit_solve(&matrix->fit->model.config, &request, &report, &err) != BERTH_OK) {
-        return report_error("fit", &err);
+        return solve_failed(matrix->fit, &err);
     }
     matrix_row(matrix, machine->machine.name, vendor, machine->machine.ram_bytes, &report);
     return EXIT_OK;
@@ -573,7 +598,7 @@ static int seed_rows(struct matrix *matrix)
     berth_sku_row rows[BERTH_SKU_ROWS];
     berth_error err;
     if (berth_sku_matrix(&matrix->fit->model.config, &matrix->fit->request, rows, &err) != BERTH_OK) {
-        return report_error("fit", &err);
+        return solve_failed(matrix->fit, &err);
     }
     for (int i = 0; i < BERTH_SKU_ROWS; i++) {
         char name[64];

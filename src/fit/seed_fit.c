@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/js_text.h"
 #include "base/str.h"
 #include "fit/seed_kv.h"
 
@@ -31,8 +32,10 @@ static const struct {
 
 static berth_status wrong_number(const char *key, double value, const char *wanted, berth_error *err)
 {
-    berth_status status =
-        error_set(err, BERTH_ERR_FORMAT, "\"%s\" is %g, but %s is wanted: no size follows from it", key, value, wanted);
+    char text[JS_NUMBER_MAX];
+    int bytes = (int)js_number(value, text); /* "null" when it is not finite */
+    berth_status status = error_set(err, BERTH_ERR_FORMAT, "\"%s\" is %.*s, but %s is wanted: no size follows from it",
+                                    key, isfinite(value) ? bytes : 8, isfinite(value) ? text : "infinite", wanted);
     error_at_object(err, key, strlen(key));
     return status;
 }

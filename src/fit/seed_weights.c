@@ -131,8 +131,16 @@ static berth_status count_file(struct weights_read *read, const char *name)
         return BERTH_OK;
     }
     struct os_file file;
-    TRY(os_file_open(&file, path, false, NULL, read->err));
-    berth_status status = read_header(read, &file);
+    berth_error own;
+    berth_status status = os_file_open(&file, path, false, NULL, &own);
+    if (status == BERTH_ERR_NOT_FOUND) {
+        return BERTH_OK; /* a link to nothing has no size; whether the model needs it is the index's to say */
+    }
+    if (status != BERTH_OK) {
+        *read->err = own;
+        return status;
+    }
+    status = read_header(read, &file);
     if (status != BERTH_OK && read->err->path[0] == '\0') {
         error_at_path(read->err, path);
     }

@@ -130,8 +130,20 @@ static berth_status affine_shape(const struct applying *a, struct str module, st
 {
     uint64_t bits = 0;
     uint64_t group = 0;
-    if (!layouts_config_number(&a->config, module, LAYOUTS_BITS, &bits) ||
-        !layouts_config_number(&a->config, module, LAYOUTS_GROUP, &group)) {
+    struct str wrong;
+    enum layouts_found has_bits = layouts_config_number(&a->config, module, LAYOUTS_BITS, &bits, &wrong);
+    enum layouts_found has_group = has_bits == LAYOUTS_NUMBER
+                                       ? layouts_config_number(&a->config, module, LAYOUTS_GROUP, &group, &wrong)
+                                       : has_bits;
+    if (has_group == LAYOUTS_WRONG) {
+        error_set(a->err, BERTH_ERR_FORMAT,
+                  "tensor %.*s: config.json's \"quantization\" has %.*s for %s, wanted whole numbers for bits and "
+                  "group_size",
+                  STR_ARG(weight->name), (int)(wrong.bytes < 40 ? wrong.bytes : 40), wrong.ptr,
+                  has_bits == LAYOUTS_NUMBER ? "group_size" : "bits");
+        return at_tensor(a, weight, BERTH_ERR_FORMAT);
+    }
+    if (has_group == LAYOUTS_ABSENT) {
         error_set(a->err, BERTH_ERR_FORMAT,
                   "tensor %.*s is packed, but config.json has no \"quantization\" with bits and group_size",
                   STR_ARG(weight->name));
@@ -175,6 +187,12 @@ static berth_status tile_shape(const struct applying *a, const struct tensor *we
     const uint64_t *tile = a->config.tile;
     if (!a->config.is_tile_sound) {
         error_set(a->err, BERTH_ERR_UNSUPPORTED, "config.json: weight_block_size is not a list of two numbers");
+        return at_tensor(a, weight, BERTH_ERR_UNSUPPORTED);
+    }
+    if (a->config.fp8_fault != NULL) {
+        error_set(a->err, BERTH_ERR_UNSUPPORTED,
+                  "config.json: \"%s\" of quantization_config is not known here, wanted %s", a->config.fp8_fault,
+                  a->config.fp8_fault[0] == 'f' ? "e4m3" : "a name");
         return at_tensor(a, weight, BERTH_ERR_UNSUPPORTED);
     }
     if (tile[0] == 0 || tile[1] == 0 || tile[0] > PACKED_GROUP_MAX || tile[1] > PACKED_GROUP_MAX ||

@@ -3,38 +3,40 @@
 
 struct layouts_module {
     struct str name;
-    struct str text; /* the object */
+    struct str text; /* the object, or what stands in its place */
+    bool is_object;
 };
 
 static const char *const key_names[LAYOUTS_KEYS] = {"bits", "group_size", "mode"};
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-/* The section's next member that is an object: its key, and the text. False at the end. */
-static bool next_module(struct json *walk, struct str config, struct json_token *key, struct str *text)
+/* The section's next member that says something (not null, true or false): its key, and the text. False at the end. */
+static bool next_module(struct json *walk, struct str config, struct json_token *key, struct layouts_module *module)
 {
     while (json_next(walk) == JSON_KEY) {
         *key = walk->token;
-        bool is_object = json_next(walk) == JSON_OBJECT_BEGIN;
+        enum json_kind kind = json_next(walk);
         uint64_t from = walk->token.offset;
         if (!json_skip(walk)) {
             return false;
         }
-        if (is_object) {
-            *text = (struct str){config.ptr + from, walk->at - from};
+        if (kind != JSON_NULL && kind != JSON_TRUE && kind != JSON_FALSE) {
+            module->text = (struct str){config.ptr + from, walk->at - from};
+            module->is_object = kind == JSON_OBJECT_BEGIN;
             return true;
         }
     }
     return false;
 }
 
-/* The cell of the name, or the free one where it belongs. The table is at most half full. */
-static uint32_t *cell_of(uint32_t *table, uint32_t mask, const struct layouts_module *modules, struct str name)
+/* The place of the name's cell, or the free one where it belongs. The table is at most half full. */
+static uint32_t cell_of(const uint32_t *table, uint32_t mask, const struct layouts_module *modules, struct str name)
 {
     for (uint64_t at = hash_name(name);; at++) {
-        uint32_t *cell = &table[at & mask];
-        if (*cell == 0 || str_equal(modules[*cell - 1].name, name)) {
-            return cell;
+        uint32_t place = (uint32_t)(at & mask);
+        if (table[place] == 0 || str_equal(modules[table[place] - 1].name, name)) {
+            return place;
         }
     }
 }
@@ -55,10 +57,10 @@ static berth_status read_modules(struct layouts_section *section, struct str con
 {
     struct json walk = object;
     struct json_token key;
-    struct str text;
+    struct layouts_module module;
     uint32_t count = 0;
     uint32_t cells = 1;
-    while (next_module(&walk, config, &key, &text)) {
+    while (next_module(&walk, config, &key, &module)) {
         count++;
     }
     if (count == 0) {
@@ -72,10 +74,11 @@ static berth_status read_modules(struct layouts_section *section, struct str con
     TRY(arena_check(arena, "the settings of config.json", err));
     memset(table, 0, cells * sizeof *table);
     walk = object;
-    for (uint32_t i = 0; i < count && next_module(&walk, config, &key, &text); i++) {
-        modules[i].text = text;
+    for (uint32_t i = 0; i < count && next_module(&walk, config, &key, &module); i++) {
+        modules[i] = module;
         TRY(module_name(&key, arena, &modules[i].name, err));
-        *cell_of(table, cells - 1, modules, modules[i].name) = i + 1; /* of two with one name the last one counts */
+        table[cell_of(table, cells - 1, modules, modules[i].name)] =
+            i + 1; /* of two with one name the last one counts */
     }
     section->modules = modules;
     section->modules_count = count;
@@ -101,6 +104,14 @@ static berth_status read_section(struct layouts_section *section, struct str con
 static void read_tile(struct layouts_config *out, struct str config)
 {
     struct json value;
+    static const char *const words[] = {"fmt", "activation_scheme"};
+    for (int i = 0; i < 2; i++) {
+        if (json_find(config, (const char *const[]){"quantization_config", words[i], NULL}, &value) &&
+            value.token.kind != JSON_NULL) {
+            bool fine = value.token.kind == JSON_STRING && (i > 0 || json_token_is(&value.token, "e4m3"));
+            out->fp8_fault = fine ? out->fp8_fault : words[i];
+        }
+    }
     out->tile[0] = out->tile[1] = 128;
     out->is_tile_sound = true;
     if (json_find(config, (const char *const[]){"quantization_config", "weight_block_size", NULL}, &value)) {
@@ -114,6 +125,7 @@ static void read_tile(struct layouts_config *out, struct str config)
 
 berth_status layouts_config_read(struct layouts_config *out, struct str config, struct arena *arena, berth_error *err)
 {
+    out->fp8_fault = NULL;
     TRY(read_section(&out->sections[0], config, "quantization", arena, err));
     TRY(read_section(&out->sections[1], config, "quantization_config", arena, err));
     read_tile(out, config);
@@ -122,34 +134,45 @@ berth_status layouts_config_read(struct layouts_config *out, struct str config, 
 
 /* ---- asking ----------------------------------------------------------------------------------------- */
 
-static bool of_module(const struct layouts_section *section, struct str module, enum layouts_key key,
-                      struct json *value)
+/* NULL: the section has nothing of its own about it. */
+static const struct layouts_module *find_module(const struct layouts_section *section, struct str module)
 {
     if (section->table == NULL) {
-        return false;
+        return NULL;
     }
-    for (uint64_t at = hash_name(module);; at++) {
-        uint32_t cell = section->table[at & section->table_mask];
-        if (cell == 0) {
-            return false;
-        }
-        if (str_equal(section->modules[cell - 1].name, module)) {
-            return json_find(section->modules[cell - 1].text, (const char *const[]){key_names[key], NULL}, value);
-        }
-    }
+    uint32_t cell = section->table[cell_of(section->table, section->table_mask, section->modules, module)];
+    return cell == 0 ? NULL : &section->modules[cell - 1];
 }
 
-bool layouts_config_number(const struct layouts_config *config, struct str module, enum layouts_key key, uint64_t *out)
+static bool of_module(const struct layouts_module *module, enum layouts_key key, struct json *value)
+{
+    return module != NULL && module->is_object &&
+           json_find(module->text, (const char *const[]){key_names[key], NULL}, value) &&
+           value->token.kind != JSON_NULL;
+}
+
+enum layouts_found layouts_config_number(const struct layouts_config *config, struct str module, enum layouts_key key,
+                                         uint64_t *out, struct str *wrong)
 {
     for (int i = 0; i < 2; i++) {
         const struct layouts_section *section = &config->sections[i];
+        const struct layouts_module *own = find_module(section, module);
         struct json value;
-        if ((of_module(section, module, key, &value) && json_token_u64(&value.token, out)) ||
-            (section->has[key] && json_token_u64(&section->value[key].token, out))) {
-            return true;
+        if (own != NULL && !own->is_object) {
+            *wrong = own->text;
+            return LAYOUTS_WRONG;
+        }
+        bool found = of_module(own, key, &value);
+        if (!found && section->has[key] && section->value[key].token.kind != JSON_NULL) {
+            value = section->value[key];
+            found = true;
+        }
+        if (found) {
+            *wrong = value.token.raw.bytes > 0 ? value.token.raw : STR("something else");
+            return json_token_u64(&value.token, out) ? LAYOUTS_NUMBER : LAYOUTS_WRONG;
         }
     }
-    return false;
+    return LAYOUTS_ABSENT;
 }
 
 bool layouts_config_kind(const struct layouts_config *config, struct str module, enum packed_kind *out)
@@ -158,7 +181,7 @@ bool layouts_config_kind(const struct layouts_config *config, struct str module,
     for (int i = 0; i < 2; i++) {
         const struct layouts_section *section = &config->sections[i];
         struct json value;
-        bool found = of_module(section, module, LAYOUTS_MODE, &value);
+        bool found = of_module(find_module(section, module), LAYOUTS_MODE, &value);
         if (!found && section->has[LAYOUTS_MODE]) {
             value = section->value[LAYOUTS_MODE];
             found = true;

@@ -128,6 +128,38 @@ static void name_of(const char *folder, char name[256])
     snprintf(name, 256, "%.*s", (int)(end - start), folder + start);
 }
 
+/* The sums take every file as it is; whether they are the model's is asked of the reader that runs models. What that
+ * one does not support, these rules may still count. */
+static void inspect(const char *path, tool_contract *out)
+{
+    tool_checkpoint *checkpoint;
+    tool_model *model;
+    tool_summary summary;
+    tool_model_info info;
+    berth_error err = {0};
+    berth_status status = tool_open(path, &checkpoint, &err);
+    if (status != BERTH_OK) {
+        const char *slash = strrchr(err.path, '/');
+        const char *file = slash != NULL ? slash + 1 : err.path;
+        if (status != BERTH_ERR_UNSUPPORTED) {
+            snprintf(out->problem, sizeof out->problem, "%.200s%s%.400s", file, file[0] != '\0' ? ": " : "",
+                     err.message);
+        }
+        return;
+    }
+    tool_summarise(checkpoint, &summary);
+    out->stray_files = out->files > summary.files ? out->files - summary.files : 0;
+    out->stray_bytes = out->stray_files > 0 ? out->weights_bytes - (double)summary.file_bytes : 0;
+    if (tool_model_of(checkpoint, &model, &err) == BERTH_OK) {
+        tool_model_describe(model, &info);
+        if (info.lacks_tensors) {
+            snprintf(out->problem, sizeof out->problem, "%s", info.problem);
+        }
+        tool_model_close(model);
+    }
+    tool_close(checkpoint);
+}
+
 static berth_status read_all(struct contract_read *read, const char *path)
 {
     char config_path[PATH_MAX_BYTES];
@@ -148,6 +180,9 @@ static berth_status read_all(struct contract_read *read, const char *path)
         read->out->switch_bytes = weights.switch_bytes;
         read->out->sidecar_bytes = weights.sidecar_bytes;
         read->out->config.has_vision_sidecar = weights.has_vision_sidecar;
+        if (weights.files > 0) {
+            inspect(path, read->out);
+        }
     }
     return BERTH_OK;
 }

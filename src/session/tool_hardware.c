@@ -147,6 +147,19 @@ static size_t cut(char *line, char **columns, size_t most)
     return count;
 }
 
+/* One that the table has, too: what a machine may use follows from it. */
+static bool is_kind(const char *kind)
+{
+    size_t count;
+    const tool_hardware *rows = tool_hardware_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].kind, kind) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tool_hardware_line(char *line, tool_hardware *out, berth_status *status, berth_error *err)
 {
     char *columns[5];
@@ -161,7 +174,12 @@ bool tool_hardware_line(char *line, tool_hardware *out, berth_status *status, be
         out->name = columns[0];
         out->vendor = columns[1];
         out->kind = columns[2];
-        return true;
+        if (!is_kind(out->kind)) {
+            *status = error_set(err, BERTH_ERR_FORMAT,
+                                "the third column, the kind, is none of: unified, desktop gpu, laptop gpu, "
+                                "workstation/server gpu, datacenter gpu, memory");
+        }
+        return *status == BERTH_OK;
     }
     *status = error_set(err, BERTH_ERR_FORMAT,
                         "a machine is five columns between tabs: name, maker, kind, GB of memory (\"24,48\" or "

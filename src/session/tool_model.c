@@ -118,6 +118,79 @@ static void vocab_by_rows(tool_model *model)
     }
 }
 
+/* Values of a quantiser that is not known here say nothing about how many weights they are. */
+static bool is_plain(const struct tensor *tensor)
+{
+    return tensor->dtype < DTYPE_I8 || tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype >= DTYPE_MLX2;
+}
+
+static bool layer_of(struct str name, uint32_t *layer)
+{
+    if (!str_starts(name, STR("blk."))) {
+        return false;
+    }
+    *layer = 0;
+    size_t i = 4;
+    for (; i < name.bytes && name.ptr[i] >= '0' && name.ptr[i] <= '9' && *layer < SHAPE_LAYERS_MAX; i++) {
+        *layer = *layer * 10 + (uint32_t)(name.ptr[i] - '0');
+    }
+    return i > 4 && i < name.bytes && name.ptr[i] == '.';
+}
+
+/* The first layer of a GGUF file that has no tensor at all; the count of layers when each has some. */
+static uint32_t empty_layer(const tool_model *model)
+{
+    const struct tensor_dir *dir = &model->checkpoint->tensors;
+    uint8_t seen[SHAPE_LAYERS_MAX / 8] = {0};
+    uint32_t layer;
+    for (uint32_t i = 0; i < dir->count; i++) {
+        if (layer_of(dir->items[i].name, &layer) && layer < SHAPE_LAYERS_MAX) {
+            seen[layer / 8] |= (uint8_t)(1u << layer % 8);
+        }
+    }
+    for (layer = 0; layer < model->shape.count && (seen[layer / 8] >> layer % 8 & 1) != 0; layer++) {
+    }
+    return layer;
+}
+
+/* Weights that the shape counts and the files do not have. Norms and biases are left out: releases differ in them. */
+static void find_missing(tool_model *model)
+{
+    tool_model_info *info = &model->info;
+    const struct tensor_dir *dir = &model->checkpoint->tensors;
+    struct weight_memo memo = {.rows = {{.bytes = 0}}};
+    struct shape_params params;
+    uint64_t experts = 0;
+    uint64_t others = 0;
+    bool plain = true;
+    if (dir->count == 0) {
+        snprintf(info->problem, sizeof info->problem, "the files hold no tensor");
+        info->lacks_tensors = true;
+    } else if (model->checkpoint->format == CHECKPOINT_GGUF && empty_layer(model) < model->shape.count) {
+        snprintf(info->problem, sizeof info->problem, "layer %" PRIu32 " of %" PRIu32 " has no tensors",
+                 empty_layer(model), model->shape.count);
+        info->lacks_tensors = true;
+    } else if (shape_count_params(&model->shape, &params)) {
+        for (uint32_t i = 0; i < dir->count; i++) {
+            enum weight_class class = weight_class_next(&memo, dir->items[i].name, model->shape.count);
+            plain = plain && (class == WEIGHT_NOT_LOADED || is_plain(&dir->items[i]));
+            experts += class == WEIGHT_EXPERT ? tensor_elems(&dir->items[i]) : 0;
+            others += class == WEIGHT_RESIDENT || class == WEIGHT_LOOKUP ? tensor_elems(&dir->items[i]) : 0;
+        }
+        uint64_t want = params.total - params.experts - params.vectors;
+        uint64_t surplus = others > want ? others - want : 0; /* norms, and biases of experts by some names */
+        bool expert = experts < params.experts && params.experts - experts > surplus;
+        if (plain && (expert || others < want)) {
+            snprintf(info->problem, sizeof info->problem,
+                     "weights are missing: the configuration has %" PRIu64 " in %s, the files have %" PRIu64,
+                     expert ? params.experts : want, expert ? "routed experts" : "other matrices",
+                     expert ? experts : others);
+            info->lacks_tensors = true;
+        }
+    }
+    info->is_known = info->is_known && !info->lacks_tensors;
+}
+
 /* Sizes for a configuration alone: what the caller says, and of it the experts' share. */
 static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t experts_bytes, berth_error *err)
 {
@@ -195,6 +268,9 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
     info->ctx_max_tokens = shape->number[SHAPE_CTX];
     info->experts = shape->number[SHAPE_EXPERTS];
     info->top_k = shape->number[SHAPE_TOP_K];
+    if (checkpoint->files_count > 0 && info->is_known) {
+        find_missing(model);
+    }
     if (checkpoint->tensors.count > 0) {
         weigh(model);
         return BERTH_OK;

@@ -215,4 +215,30 @@ want_code 1
 want_no_out
 want_err 'rms_norm_eps'
 
+# Weights that the configuration counts and the files do not have: a layer, an expert.
+lacking() { # lacking ENGINE NAME TEXT: the golden checkpoint with tensors of this name renamed away
+    rm -rf "$work/lack"
+    cp -r "$golden/qwen3-moe" "$work/lack"
+    LC_ALL=C sed "s/$2/$3/g" "$golden/qwen3-moe/model.safetensors" >"$work/lack/model.safetensors"
+    go fit "$work/lack" --engine "$1" --budget 64GB --json
+    want_code 1
+    want_json
+    want_value verdict unknown
+    checks=$((checks + 1))
+    case $(value lower_bound_because) in *'weights are missing'*) ;; *) fail 'a reason' ;; esac
+}
+go fit "$golden/qwen3-moe" --engine llama.cpp --budget 64GB --json
+want_code 0
+for engine in llama.cpp mlx; do # what a further layer has is not loaded
+    lacking $engine 'layers\.1\.' 'layers.9.'
+done
+
+# What Berth cannot run is said on standard error, too.
+printf '%s' '{"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 1, "num_attention_heads": 4}' |
+    put unrunnable
+printf '\002\0\0\0\0\0\0\0{}' >"$work/unrunnable/model.safetensors"
+go fit "$work/unrunnable" --budget 64GB
+want_code 1
+want_err 'cannot run this model'
+
 finish

@@ -163,6 +163,119 @@ want_err 'config.json'
 go fit "$work/m" --engine mlx --weights-bytes 10 --experts-bytes 11
 want_code 2
 
+# Directories that are incomplete or damaged: the documents' sum, and a verdict that says what it is worth.
+shard() { # shard FILE TENSOR...: float32 tensors of 16 numbers
+    shard_file=$1
+    shift
+    header=
+    at=0
+    for name; do
+        header="$header${header:+,}\"$name\":{\"dtype\":\"F32\",\"shape\":[4,4],\"data_offsets\":[$at,$((at + 64))]}"
+        at=$((at + 64))
+    done
+    header="{$header}"
+    while [ $((${#header} % 8)) -ne 0 ]; do header="$header "; done
+    {
+        printf "\\$(printf '%03o' $((${#header} % 256)))\\$(printf '%03o' $((${#header} / 256)))\\0\\0\\0\\0\\0\\0"
+        printf '%s' "$header"
+        dd if=/dev/zero bs=64 count=$# 2>/dev/null
+    } >"$shard_file"
+}
+sharded() { # a fresh sound pair of shards in $work/s
+    rm -rf "$work/s"
+    mkdir "$work/s"
+    cp "$work/m/config.json" "$work/s"
+    sed -i 's/"gemma4"/"unheard_of"/' "$work/s/config.json"
+    shard "$work/s/a.safetensors" one two
+    shard "$work/s/b.safetensors" three
+    printf '{"weight_map":{"one":"a.safetensors","two":"a.safetensors","three":"b.safetensors"}}' \
+        >"$work/s/model.safetensors.index.json"
+}
+unsound() { # unsound BYTES TEXT: what the sum is, and the reason
+    go fit "$work/s" --engine mlx --budget 64GB --json
+    want_code 1
+    want_json
+    want_value verdict unknown
+    want_value plan.lowerBound true
+    want_value plan.weightsBytes "$1"
+    checks=$((checks + 1))
+    case $(value lower_bound_because) in *"$2"*) ;; *) fail "a reason with '$2'" ;; esac
+    go fit "$work/s" --engine mlx --budget 64GB
+    want_code 1
+    want_out 'UNKNOWN'
+    want_out 'A LOWER BOUND of the weights'
+}
+size() { cat "$@" | wc -c | tr -d ' '; }
+sharded
+both=$(size "$work/s"/*.safetensors)
+go fit "$work/s" --engine mlx --budget 64GB --json
+want_code 0
+want_value verdict fits
+want_value plan.weightsBytes "$both"
+ln -s nowhere "$work/s/x.safetensors" # the index does not name it
+go fit "$work/s" --engine mlx --budget 64GB --json
+want_code 0
+cp "$work/s/a.safetensors" "$work/s/consolidated.safetensors"
+go fit "$work/s" --engine mlx --budget 64GB
+want_code 0
+want_out '1 of them'
+want_out "are not the model's"
+sharded
+rm "$work/s/b.safetensors"
+unsound "$(size "$work/s/a.safetensors")" b.safetensors
+go fit "$work/s" --engine mlx --budget 64GB --matrix
+want_code 1
+want_out unknown
+go fit "$work/s" --engine mlx --budget 64GB --weights-bytes 1GB --json
+want_code 0
+ln -s nowhere "$work/s/b.safetensors"
+unsound "$(size "$work/s/a.safetensors")" b.safetensors
+sharded
+: >"$work/s/b.safetensors"
+unsound "$(size "$work/s/a.safetensors")" b.safetensors
+sharded
+head -c $((both - $(size "$work/s/a.safetensors") - 1)) "$work/s/b.safetensors" >"$work/s/cut"
+mv "$work/s/cut" "$work/s/b.safetensors"
+unsound $((both - 1)) b.safetensors
+sharded
+printf '\377\377\377\377\377\377\377\377{}' >"$work/s/b.safetensors"
+unsound $(($(size "$work/s/a.safetensors") + 10)) b.safetensors
+for map in '{"weight_map":{"one":"../a.safetensors"}}' '{"weight_map":{}}' 'no index' \
+    '{"weight_map":{"one":"a.safetensors","four":"b.safetensors"}}'; do
+    sharded
+    printf '%s' "$map" >"$work/s/model.safetensors.index.json"
+    unsound "$both" index.json
+done
+sharded
+mkdir "$work/e"
+cp "$golden/qwen3-moe/config.json" "$work/e"
+printf '\002\0\0\0\0\0\0\0{}' >"$work/e/model.safetensors"
+for engine in mlx llama.cpp; do
+    go fit "$work/e" --engine $engine --budget 64GB --json
+    want_code 1
+    want_value verdict unknown
+    want_value lower_bound_because 'the files hold no tensor'
+done
+
+# A number that gives no size: with the file, and the digits that it has.
+write "$work/m/h.json" ',"max_position_embeddings":9007199254740993'
+go fit "$work/m/h.json" --engine mlx $sizes --budget 64GB
+want_code 1
+want_err '9007199254740992'
+want_err 'm/h.json'
+
+# Machines of a file: kinds that there are, and a file that can be read.
+for kind in unifed '' nan; do
+    printf 'Test Box\tMe\t%s\t48\t333\n' "$kind" >"$work/machines"
+    go fit "$work/m" --engine mlx $sizes --machines "$work/machines" --machine 'test box'
+    want_code 1
+    want_err 'machines:1:'
+    want_err 'unified, desktop gpu'
+done
+go fit "$work/m" --engine mlx $sizes --machines "$work" --machine 'test box'
+want_code 1
+want_err 'cannot read the machines file'
+
 # Options of the other rules are not passed over in silence.
 go fit "$golden/qwen3-moe" --kv-quant 4
 want_code 2
