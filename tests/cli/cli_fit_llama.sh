@@ -271,10 +271,10 @@ tensor() { # NAME ROW COLUMNS OFFSET: float32
     u32 0
     u64 "$4"
 }
-{
+header() { # LAYERS: so many of the six have a matrix, and so has a block for further tokens
     printf GGUF
     u32 3
-    u64 3
+    u64 $(($1 + 2))
     u64 9
     text general.architecture
     u32 8
@@ -288,11 +288,19 @@ tensor() { # NAME ROW COLUMNS OFFSET: float32
     pair gemma3.attention.key_length 16
     pair gemma3.attention.sliding_window 512
     tensor token_embd.weight 64 384 0
-    tensor blk.0.attn_q.weight 64 64 98304
-    tensor blk.6.attn_q.weight 64 64 114688
-} >"$work/x.gguf"
-bytes=$(wc -c <"$work/x.gguf")
-head -c $(((32 - bytes % 32) % 32 + 131072)) /dev/zero >>"$work/x.gguf"
+    layer=0
+    while [ $layer -lt "$1" ]; do
+        tensor blk.$layer.attn_q.weight 64 64 $((98304 + layer * 16384))
+        layer=$((layer + 1))
+    done
+    tensor blk.6.attn_q.weight 64 64 $((98304 + $1 * 16384))
+}
+for layers in 6 1; do
+    header $layers >"$work/x$layers.gguf"
+    bytes=$(wc -c <"$work/x$layers.gguf")
+    head -c $(((32 - bytes % 32) % 32 + 114688 + layers * 16384)) /dev/zero >>"$work/x$layers.gguf"
+done
+mv "$work/x6.gguf" "$work/x.gguf"
 go fit "$work/x.gguf" --json --ctx 4096
 want_code 1
 want_json
@@ -302,7 +310,7 @@ want_value model.family gemma3
 want_value plan.kv.0.layers 1
 want_value plan.kv.1.layers 5
 want_value plan.kv.1.cells 1024
-want_value model.weights.resident_bytes $((98304 + 16384))
+want_value model.weights.resident_bytes $((98304 + 6 * 16384))
 want_value model.weights.not_loaded_bytes 16384
 go fit "$work/x.gguf" --json --ctx 4096 --budget 1GB --bandwidth 10
 want_value speed.memory_basis given
@@ -327,6 +335,10 @@ want_code 0
 want_value model.mtp_layers 1
 want_value plan.draft.layers 1
 want_value plan.draft.weights_bytes 16384
+go fit "$work/x1.gguf" --engine llama.cpp --budget 1GB
+want_code 1
+want_out 'UNKNOWN'
+want_out 'A LOWER BOUND: layer 1 of 6 has no tensors.'
 
 # The engine's own arithmetic.
 go fit "$golden/qwen3-moe" --budget 1GiB --explain

@@ -71,6 +71,23 @@ want_value runs.0.kind bench
 want_value runs.0.policy lru
 want_value runs.1.policy next-use
 
+# What no run leaves behind, put there by hand, is shown as nothing.
+if command -v sqlite3 >/dev/null; then
+    cp "$BERTH_HOME/berth.db" "$work/kept.db"
+    sqlite3 "$BERTH_HOME/berth.db" 'UPDATE run SET at = -1, threads = -1, budget = -1, ctx = -1, hit = -1'
+    go runs --json
+    want_code 0
+    want_json
+    for key in at threads budget_bytes ctx hit_rate.measured; do
+        want_value runs.0.$key null
+    done
+    go runs
+    want_code 0
+    checks=$((checks + 1))
+    ! grep -qE 'TiB|-1' "$work/out" || fail 'a size or a share below zero'
+    mv "$work/kept.db" "$BERTH_HOME/berth.db"
+fi
+
 # The machine: measured once, kept, measured again when asked.
 go bench machine "$model" --json
 want_code 0
