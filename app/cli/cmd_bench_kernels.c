@@ -120,7 +120,7 @@ static int measure_row(struct bench_kernels *b, const struct arg_choice *row)
             continue;
         }
         if (host_interrupted()) {
-            return EXIT_INTERRUPTED;
+            return host_interrupt_code();
         }
         const tool_measure want = {.dtype = type,
                                    .isa = (berth_isa)row->value,
@@ -147,6 +147,9 @@ static int measure(struct bench_kernels *b)
     for (const struct arg_choice *row = isa_choices + 1; row->name != NULL && code == EXIT_OK; row++) {
         bool asked = b->options.isa == BERTH_ISA_AUTO ? row->value != BERTH_ISA_REF : row->value == b->options.isa;
         code = asked ? measure_row(b, row) : EXIT_OK;
+    }
+    if (code == EXIT_OK && host_interrupted()) { /* during the last one */
+        return host_interrupt_code();
     }
     if (code == EXIT_OK && b->count == 0 && b->options.isa == BERTH_ISA_AUTO) {
         code = measure_row(b, isa_choices + 1); /* a processor with no other row */

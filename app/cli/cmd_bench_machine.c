@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/topology.h"
 #include "cli/verbs.h"
 #include "common/host_files.h"
@@ -88,7 +89,19 @@ static uint64_t available_bytes(const struct bench_machine *b)
     return least;
 }
 
+/* What the seconds go into, where nobody sees a line that is redrawn either. */
+static void step(const char *what, const char *path)
+{
+    report_note("measuring %s%s%s", what, path != NULL ? " under " : "", path != NULL ? path : "");
+}
+
 /* ---- measuring -------------------------------------------------------------------------------------- */
+
+/* Each measurement is short: a signal is looked for between them. */
+static berth_status stopped(berth_error *err)
+{
+    return error_set(err, BERTH_ERR_CANCELLED, "interrupted; nothing was kept");
+}
 
 static berth_status measure_memory(struct bench_machine *b, uint32_t threads, double *rate, berth_error *err)
 {
@@ -97,6 +110,9 @@ static berth_status measure_memory(struct bench_machine *b, uint32_t threads, do
     const tool_measure want = {
         .threads = threads, .memory_bytes = SAMPLE_BYTES, .memory_max_bytes = most, .milliseconds = 5};
     for (int round = 0; round < ROUNDS; round++) {
+        if (host_interrupted()) {
+            return stopped(err);
+        }
         tool_rates rates;
         berth_status status = tool_measure_rates(NULL, &want, &rates, err);
         if (status != BERTH_OK) {
@@ -115,6 +131,9 @@ static berth_status measure_kernels(struct bench_machine *b, berth_error *err)
     const char *type;
     b->kernels_count = 0;
     for (uint32_t i = 0; (type = tool_kernel_type(BERTH_ISA_AUTO, i)) != NULL && i < KERNELS_MAX; i++) {
+        if (host_interrupted()) {
+            return stopped(err);
+        }
         const tool_measure want = {
             .dtype = type, .memory_bytes = sample, .memory_max_bytes = most, .milliseconds = KERNEL_MS};
         tool_rates rates;
@@ -146,7 +165,7 @@ static berth_status measure_file(struct bench_machine *b, const char *path, bert
     want.request_bytes = SMALL_REQUEST_BYTES;
     want.milliseconds = DISK_MS / 2;
     if (status == BERTH_OK) {
-        status = tool_measure_rates(path, &want, &small, err);
+        status = host_interrupted() ? stopped(err) : tool_measure_rates(path, &want, &small, err);
     }
     if (status != BERTH_OK || b->volumes_count == VOLUMES_MAX) {
         return status;
@@ -169,14 +188,20 @@ static int measure_folder(struct bench_machine *b, const char *folder)
 {
     char path[HOST_PATH_MAX + 64];
     berth_error err;
+    step("the disk", folder);
+    host_sweep_samples(folder);
     bool ours = !host_largest_file(folder, SAMPLE_BYTES / 4, path, sizeof path);
     if (ours && !host_write_sample(folder, SAMPLE_BYTES, path, sizeof path)) {
+        if (host_interrupted()) {
+            return host_interrupt_code();
+        }
         return report_failure("bench machine", "%s: no room or no permission for a file of 256 MiB to read back",
                               folder);
     }
     berth_status status = measure_file(b, path, &err);
     if (ours) {
         host_remove_file(path);
+        host_temporary_done(path);
     }
     return status == BERTH_OK ? EXIT_OK : report_error("bench machine", &err);
 }
@@ -191,6 +216,7 @@ static int measure_path(struct bench_machine *b, const char *path)
     if (bytes == 0) {
         return measure_folder(b, path);
     }
+    step("the disk", path);
     return measure_file(b, path, &err) == BERTH_OK ? EXIT_OK : report_error("bench machine", &err);
 }
 
@@ -293,11 +319,16 @@ static void keep_faster(double *rate, double other)
 
 static berth_status measure_once(struct bench_machine *b, berth_error *err)
 {
+    step("memory", NULL);
     berth_status status = measure_memory(b, 1, &b->machine.memory_one, err);
     if (status == BERTH_OK) {
         status = measure_memory(b, (uint32_t)b->machine.cpus, &b->machine.memory_all, err);
     }
-    return status == BERTH_OK ? measure_kernels(b, err) : status;
+    if (status != BERTH_OK) {
+        return status;
+    }
+    step("kernels", NULL);
+    return measure_kernels(b, err);
 }
 
 /* Once more where the rates contradict each other. Whatever disturbs a measurement slows it: the faster one counts. */
@@ -574,6 +605,9 @@ static int bench(struct bench_machine *b)
         if (code == EXIT_OK) {
             code = b->options.path != NULL ? measure_path(b, b->options.path) : measure_disks(b);
         }
+        if (code == EXIT_OK && host_interrupted()) {
+            return host_interrupt_code();
+        }
         if (code == EXIT_OK && b->store != NULL && !keep(b)) {
             report_note("the rates were not kept: %s", store_problem(b->store));
         }
@@ -607,6 +641,7 @@ static int run(int argc, char **argv)
         if (b->store == NULL) {
             report_note("the rates will not be kept: %s", problem);
         }
+        host_catch_interrupts();
         code = bench(b);
         store_close(b->store);
     }

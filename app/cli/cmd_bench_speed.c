@@ -156,8 +156,8 @@ static int measure(struct bench_speed *b)
     while (b->count <= b->options.rounds) {
         berth_error err;
         berth_status status = run_pass(b, &err);
-        if (status == BERTH_ERR_CANCELLED || host_interrupted()) {
-            return EXIT_INTERRUPTED;
+        if (host_interrupted()) {
+            return host_interrupt_code();
         }
         if (status != BERTH_OK) {
             return report_error("bench speed", &err);

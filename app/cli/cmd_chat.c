@@ -217,6 +217,12 @@ static int answer(struct talk *talk, uint32_t fed, double prompt_s)
     return EXIT_OK;
 }
 
+/* SIGTERM and SIGHUP mean the program, Ctrl-C what it is doing. */
+static bool asked_to_end(void)
+{
+    return host_interrupted() && host_interrupt_code() != EXIT_INTERRUPTED;
+}
+
 /* A message that is not a command. Only failures that leave no conversation end the program. */
 static int say(struct talk *talk, struct str message)
 {
@@ -247,6 +253,9 @@ static int say(struct talk *talk, struct str message)
                     chat->drop_oldest ? "" : "; --drop-oldest forgets old turns by itself");
         return EXIT_OK;
     }
+    if (status == BERTH_ERR_CANCELLED && asked_to_end()) {
+        return host_interrupt_code();
+    }
     if (status == BERTH_ERR_CANCELLED) {
         report_note("interrupted; the message was not taken");
         return EXIT_OK;
@@ -261,7 +270,8 @@ static int say(struct talk *talk, struct str message)
     for (uint32_t i = dropped > 0 ? 0 : first; i < chat->length; i++) {
         berth_sampler_accept(talk->sampler, chat->ids[i]);
     }
-    return answer(talk, fed, prompt_s);
+    int code = answer(talk, fed, prompt_s);
+    return code == EXIT_OK && asked_to_end() ? host_interrupt_code() : code;
 }
 
 static const char help_text[] =
@@ -306,7 +316,7 @@ static int converse(struct talk *talk)
         enum host_line got = host_read_line("> ", talk->line, talk->line_cap);
         if (got == HOST_LINE_CANCELLED) {
             fputc('\n', stderr);
-            if (cancelled || 128 + host_line_signal() != EXIT_INTERRUPTED) {
+            if (cancelled || !interactive || 128 + host_line_signal() != EXIT_INTERRUPTED) {
                 return 128 + host_line_signal();
             }
             cancelled = true;

@@ -197,6 +197,7 @@ static bool in_the_way(const char *verb, const struct convert_options *options)
 static tool_convert settings_of(const struct convert_options *options, struct progress *progress)
 {
     progress_begin(progress, options->quiet);
+    host_hold(true); /* the parts that are being written have names of their own */
     host_catch_interrupts();
     return (tool_convert){
         .type = options->type,

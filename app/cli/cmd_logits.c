@@ -242,7 +242,11 @@ static int open_output(const char *path, FILE **out)
     if (*out == NULL && host_interrupted()) {
         return host_interrupt_code();
     }
-    return *out != NULL ? EXIT_OK : report_failure("logits", "%s: %s", path, strerror(errno));
+    if (*out == NULL) {
+        return report_failure("logits", "%s: %s", path, strerror(errno));
+    }
+    host_temporary(path);
+    return EXIT_OK;
 }
 
 /* Closes what was written; an incomplete file is removed. */
@@ -263,6 +267,7 @@ static int close_output(const char *path, FILE *out, int code)
     if (code != EXIT_OK) {
         host_remove_file(path);
     }
+    host_temporary_done(path);
     return code;
 }
 

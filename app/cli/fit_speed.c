@@ -81,7 +81,7 @@ const char *fit_target_problem(const struct fit_target *target)
 int fit_hits_read(const char *text, struct fit_target *out)
 {
     double percent = 0;
-    if (text != NULL && (!real_parse(text, &percent) || !(percent >= 0 && percent <= 100))) {
+    if (text != NULL && (!real_parse(text, &percent) || signbit(percent) || !(percent >= 0 && percent <= 100))) {
         return report_usage("fit", "--hits is '%s', but a percentage from 0 to 100 is wanted", text);
     }
     out->has_hit = text != NULL;

@@ -473,7 +473,9 @@ int engine_open(struct engine *engine, const char *verb, const struct model_opti
 void engine_close(struct engine *engine)
 {
     host_watch(NULL);
+    host_hold(true); /* the ledger may be in the middle of a save */
     berth_model_close(engine->model);
+    host_hold(false);
     engine->model = NULL;
     engine->session = NULL;
 }

@@ -222,21 +222,35 @@ static volatile sig_atomic_t signals_count;
 static volatile sig_atomic_t signal_last;
 static _Atomic(berth_session *) watched_session;
 static _Atomic(const char *) farewell;
+static _Atomic(bool) holds;
+
+enum { TEMPORARIES_MAX = 4, HELD_SIGNALS_MAX = 10 };
+static _Atomic(const char *) temporaries[TEMPORARIES_MAX];
+
+/* What clean-up would have done, with calls that a handler may make. */
+static void end_at_once(int number)
+{
+    const char *sequence = atomic_load(&farewell);
+    if (sequence != NULL) {
+        ssize_t written = write(STDERR_FILENO, sequence, strlen(sequence));
+        (void)written;
+    }
+    for (int i = 0; i < TEMPORARIES_MAX; i++) {
+        const char *path = atomic_load(&temporaries[i]);
+        if (path != NULL) {
+            host_remove_file(path);
+        }
+    }
+    _exit(128 + number);
+}
 
 static void on_signal(int number)
 {
     int saved = errno;
     signal_last = number;
     signals_count = signals_count + 1;
-    if (signals_count > 1) {
-        const char *sequence = atomic_load(&farewell);
-        if (sequence != NULL) {
-            ssize_t written = write(STDERR_FILENO, sequence, strlen(sequence));
-            (void)written;
-        }
-        signal(number, SIG_DFL);
-        raise(number);
-        return;
+    if (signals_count >= (atomic_load(&holds) ? HELD_SIGNALS_MAX : 2)) {
+        end_at_once(number);
     }
     berth_session *session = atomic_load(&watched_session);
     if (session != NULL) {
@@ -257,6 +271,9 @@ static void set_handler(int number, void (*handler)(int))
     action.sa_flags =
         SA_RESTART; /* text that is being written is written; standard input is read before handlers are set */
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT); /* one at a time, or two handlers would count and end together */
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGHUP);
     sigaction(number, &action, NULL);
 }
 
@@ -290,6 +307,29 @@ int host_interrupt_code(void)
 void host_set_farewell(const char *sequence)
 {
     atomic_store(&farewell, sequence);
+}
+
+void host_hold(bool hold)
+{
+    atomic_store(&holds, hold);
+}
+
+void host_temporary(const char *path)
+{
+    const char *none = NULL;
+    for (int i = 0; path != NULL && i < TEMPORARIES_MAX; i++, none = NULL) {
+        if (atomic_compare_exchange_strong(&temporaries[i], &none, path)) {
+            return;
+        }
+    }
+}
+
+void host_temporary_done(const char *path)
+{
+    for (int i = 0; path != NULL && i < TEMPORARIES_MAX; i++) {
+        const char *same = path;
+        atomic_compare_exchange_strong(&temporaries[i], &same, NULL);
+    }
 }
 
 /* ---- memory figures --------------------------------------------------------------------------------- */

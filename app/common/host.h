@@ -59,14 +59,19 @@ bool host_file_in_use(const char *path);
 bool host_write_through(FILE *file);
 
 /* Interrupts: the first SIGINT, SIGTERM or SIGHUP (a closed terminal) asks (host_interrupted(), and the session's eval
- * is cancelled), the second ends the process the ordinary way after the terminal was put right. host_watch(NULL)
- * forgets the session. */
+ * is cancelled), the second ends the process with the same exit status, after the terminal was put right and the files
+ * named by host_temporary() were removed. While host_hold(true) is in force, it is the tenth that ends it: what is
+ * being cleaned up has names that only the library knows. host_watch(NULL) forgets the session. */
 void host_catch_interrupts(void);
 void host_watch(berth_session *session);
 bool host_interrupted(void);
 void host_interrupt_clear(void);
 /* Exit code for the signal that came: 130, 143 or 129. */
 int host_interrupt_code(void);
+void host_hold(bool hold);
+/* A plain file that must not outlive an interrupt, until done; at most four at a time. The path is borrowed. */
+void host_temporary(const char *path);
+void host_temporary_done(const char *path);
 /* What to write to stderr when a second signal ends the process; static text, NULL: nothing. */
 void host_set_farewell(const char *sequence);
 

@@ -158,6 +158,13 @@ bool host_real_path(const char *path, char *out, size_t cap)
 
 /* ---- samples ---------------------------------------------------------------------------------------- */
 
+static const char sample_prefix[] = ".berth-bench.";
+
+static bool is_sample(const struct host_entry *entry)
+{
+    return strncmp(entry->name, sample_prefix, sizeof sample_prefix - 1) == 0;
+}
+
 struct largest {
     uint64_t bytes;
     char *path;
@@ -167,7 +174,7 @@ struct largest {
 static bool keep_larger(void *user, const struct host_entry *entry)
 {
     struct largest *largest = user;
-    if (!entry->is_directory && entry->bytes > largest->bytes && access(entry->path, R_OK) == 0) {
+    if (!entry->is_directory && !is_sample(entry) && entry->bytes > largest->bytes && access(entry->path, R_OK) == 0) {
         largest->bytes = entry->bytes;
         snprintf(largest->path, largest->cap, "%s", entry->path);
     }
@@ -181,18 +188,21 @@ bool host_largest_file(const char *folder, uint64_t least, char *path, size_t ca
     return largest.bytes >= least;
 }
 
-/* Samples of processes that were killed while they measured. */
 static bool sweep_sample(void *user, const struct host_entry *entry)
 {
-    static const char prefix[] = ".berth-bench.";
     (void)user;
-    if (!entry->is_directory && strncmp(entry->name, prefix, sizeof prefix - 1) == 0) {
-        long pid = strtol(entry->name + sizeof prefix - 1, NULL, 10);
+    if (!entry->is_directory && is_sample(entry)) {
+        long pid = strtol(entry->name + sizeof sample_prefix - 1, NULL, 10);
         if (pid > 0 && pid < INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
             unlink(entry->path);
         }
     }
     return false;
+}
+
+void host_sweep_samples(const char *folder)
+{
+    host_walk(folder, 1, sweep_sample, NULL);
 }
 
 bool host_write_sample(const char *folder, uint64_t bytes, char *path, size_t cap)
@@ -201,12 +211,12 @@ bool host_write_sample(const char *folder, uint64_t bytes, char *path, size_t ca
     if (snprintf(path, cap, "%s/.berth-bench.%ld", folder, (long)getpid()) >= (int)cap) {
         return false;
     }
-    host_walk(folder, 1, sweep_sample, NULL);
+    host_temporary(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     uint64_t *piece = fd >= 0 ? malloc(PIECE) : NULL;
     uint64_t state = host_seed() | 1;
     uint64_t written = 0;
-    while (piece != NULL && written < bytes) {
+    while (piece != NULL && written < bytes && !host_interrupted()) {
         for (size_t i = 0; i < PIECE / sizeof *piece; i++) { /* xorshift: nothing a file system could shrink */
             state ^= state << 13;
             state ^= state >> 7;
@@ -229,5 +239,8 @@ bool host_write_sample(const char *folder, uint64_t bytes, char *path, size_t ca
         }
     }
     free(piece);
+    if (!done) {
+        host_temporary_done(path);
+    }
     return done;
 }

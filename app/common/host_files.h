@@ -33,9 +33,12 @@ bool host_read_small(const char *path, char *text, size_t cap);
 /* The path without links, "." and ".."; false: it does not exist. */
 bool host_real_path(const char *path, char *out, size_t cap);
 
-/* The largest file in a folder and one level below, of at least `least` bytes. */
+/* The largest file in a folder and one level below, of at least `least` bytes; samples do not count. */
 bool host_largest_file(const char *folder, uint64_t least, char *path, size_t cap);
-/* Writes a file of `bytes` that does not compress into a folder, out of the page cache; removed when that fails. */
+/* Writes a file of `bytes` that does not compress into a folder, out of the page cache; removed when that fails, or a
+ * signal comes. Until host_temporary_done(path) a signal that ends the process removes it too. */
 bool host_write_sample(const char *folder, uint64_t bytes, char *path, size_t cap);
+/* Removes the samples of processes that were killed while they measured. */
+void host_sweep_samples(const char *folder);
 
 #endif

@@ -21,19 +21,19 @@ static void on_wait_signal(int number)
     wait_signal = number;
 }
 
-/* Signals end the wait instead of the program: no SA_RESTART. On a terminal they are held back except while we wait for
- * a key, so that none comes between looking and waiting. */
+/* Signals end the wait instead of the program: no SA_RESTART. They are held back except while we wait for input, so
+ * that none comes between looking and waiting. */
 struct wait_handlers {
     struct sigaction before[3];
     sigset_t mask;
 };
-static sigset_t wait_mask; /* while waiting for a key */
+static sigset_t wait_mask; /* while waiting for input */
+static sigset_t held_mask; /* else */
 static const int wait_signals[3] = {SIGINT, SIGTERM, SIGHUP};
 
-static void begin_wait(struct wait_handlers *handlers, bool terminal)
+static void begin_wait(struct wait_handlers *handlers)
 {
-    sigset_t held;
-    sigemptyset(&held);
+    sigemptyset(&held_mask);
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_wait_signal;
@@ -43,16 +43,21 @@ static void begin_wait(struct wait_handlers *handlers, bool terminal)
         sigaction(wait_signals[i], NULL, &handlers->before[i]);
         if (handlers->before[i].sa_handler != SIG_IGN) {
             sigaction(wait_signals[i], &action, NULL);
-            sigaddset(&held, wait_signals[i]);
+            sigaddset(&held_mask, wait_signals[i]);
         }
     }
-    sigprocmask(SIG_BLOCK, terminal ? &held : NULL, &handlers->mask);
+    if (host_interrupted() && host_interrupt_code() != 128 + SIGINT) { /* came just before */
+        wait_signal = host_interrupt_code() - 128;
+    }
+    sigprocmask(SIG_BLOCK, &held_mask, &handlers->mask);
     wait_mask = handlers->mask;
 }
 
 /* Until there is something to read; false: a signal came first. */
-static bool wait_for_key(void)
+static bool wait_for_input(void)
 {
+    sigprocmask(SIG_SETMASK, &wait_mask, NULL); /* input that is always there leaves ppoll() no time for signals */
+    sigprocmask(SIG_BLOCK, &held_mask, NULL);
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (wait_signal == 0) {
         if (ppoll(&input, 1, NULL, &wait_mask) > 0) {
@@ -108,7 +113,7 @@ static char *prompt_text(void *line)
 /* One byte; 0 at the end, -1 when a signal wants the line given up. */
 static int read_byte(unsigned char *byte)
 {
-    while (wait_for_key()) {
+    while (wait_for_input()) {
         ssize_t got = read(STDIN_FILENO, byte, 1);
         if (got >= 0 || errno != EINTR) {
             return (int)got;
@@ -221,30 +226,57 @@ static enum host_line edit_line(char *buffer, size_t cap)
 
 /* ---- plain lines ------------------------------------------------------------------------------------ */
 
-static enum host_line plain_line(char *buffer, size_t cap, bool terminal)
+static struct plain_input {
+    char bytes[4096];
+    size_t at, end;
+} plain;
+
+/* False: the result says why there is no more. */
+static bool fill_plain(enum host_line *why)
 {
-    if (terminal && !wait_for_key()) { /* a terminal hands out whole lines */
-        return HOST_LINE_CANCELLED;
-    }
-    errno = 0;
-    if (fgets(buffer, (int)(cap < INT32_MAX ? cap : INT32_MAX), stdin) == NULL) {
-        if (ferror(stdin) && errno == EINTR && wait_signal != 0) {
-            clearerr(stdin);
-            return HOST_LINE_CANCELLED;
+    while (wait_for_input()) {
+        ssize_t got = read(STDIN_FILENO, plain.bytes, sizeof plain.bytes);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
         }
-        return ferror(stdin) ? HOST_LINE_FAILED : HOST_LINE_END;
+        plain.at = 0;
+        plain.end = got > 0 ? (size_t)got : 0;
+        *why = got < 0 ? HOST_LINE_FAILED : HOST_LINE_END;
+        return got > 0;
     }
-    size_t length = strlen(buffer);
-    if (length > 0 && buffer[length - 1] == '\n') {
-        buffer[length - 1] = '\0';
-        return HOST_LINE_OK;
+    *why = HOST_LINE_CANCELLED;
+    return false;
+}
+
+/* The last line may have no line end; what does not fit is read away. */
+static enum host_line plain_line(char *buffer, size_t cap)
+{
+    size_t length = 0;
+    bool any = false;
+    enum host_line why = HOST_LINE_OK;
+    while (plain.at < plain.end || fill_plain(&why)) {
+        const char *from = plain.bytes + plain.at;
+        const char *line_end = memchr(from, '\n', plain.end - plain.at);
+        size_t bytes = line_end != NULL ? (size_t)(line_end - from) : plain.end - plain.at;
+        plain.at += bytes + (line_end != NULL ? 1 : 0);
+        any = true;
+        if (length < cap) {
+            size_t room = cap - length; /* a line that fills the buffer is too long */
+            memcpy(buffer + length, from, bytes < room ? bytes : room);
+            length += bytes < room ? bytes : room;
+        }
+        if (line_end != NULL) {
+            break;
+        }
     }
-    if (length + 1 < cap) {
-        return HOST_LINE_OK; /* the last line has no line end */
+    if (why == HOST_LINE_CANCELLED || why == HOST_LINE_FAILED || (why == HOST_LINE_END && !any)) {
+        return why;
     }
-    for (int c = 0; (c = getchar()) != '\n' && c != EOF;) {
+    if (length >= cap) {
+        return HOST_LINE_TOO_LONG;
     }
-    return HOST_LINE_TOO_LONG;
+    buffer[length] = '\0';
+    return HOST_LINE_OK;
 }
 
 enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
@@ -253,11 +285,11 @@ enum host_line host_read_line(const char *prompt, char *buffer, size_t cap)
     bool edited = terminal && host_is_terminal(HOST_STDOUT) && has_editor();
     editor.prompt = prompt;
     struct wait_handlers handlers;
-    begin_wait(&handlers, terminal);
+    begin_wait(&handlers);
     if (terminal && !edited) {
         fputs(prompt, stderr);
     }
-    enum host_line result = edited ? edit_line(buffer, cap) : plain_line(buffer, cap, terminal);
+    enum host_line result = edited ? edit_line(buffer, cap) : plain_line(buffer, cap);
     end_wait(&handlers);
     return result;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "common/host.h"
 
 void report_wrap(FILE *out, size_t column, size_t indent, const char *text)
 {
@@ -154,7 +155,7 @@ int report_exit_code(berth_status status)
     case BERTH_ERR_BUDGET:
         return EXIT_NO_FIT;
     case BERTH_ERR_CANCELLED:
-        return EXIT_INTERRUPTED;
+        return host_interrupted() ? host_interrupt_code() : EXIT_INTERRUPTED;
     case BERTH_ERR_MEMORY:
     case BERTH_ERR_IO:
     case BERTH_ERR_FORMAT:
@@ -255,13 +256,17 @@ bool report_write(const char *text, size_t bytes)
 
 int report_flush(const char *verb, int code)
 {
+    static bool said; /* a verb flushes before it frees, main() after every verb */
     if (report_write("", 0) && !ferror(stdout)) {
         return code;
     }
     if (lost_errno == EPIPE) { /* whoever reads has seen enough, as with | head: what a signal would do, in words */
         return EXIT_PIPE;
     }
-    fprintf(stderr, "berth %s: standard output could not be written: %s\n", verb,
-            lost_errno != 0 ? strerror(lost_errno) : "an earlier write failed");
+    if (!said) {
+        fprintf(stderr, "berth %s: standard output could not be written: %s\n", verb,
+                lost_errno != 0 ? strerror(lost_errno) : "an earlier write failed");
+    }
+    said = true;
     return EXIT_FAILED;
 }

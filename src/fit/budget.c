@@ -5,14 +5,16 @@
 #include "fit/plan.h"
 #include "os/memory.h"
 
+const char budget_given[] = "given budget";
+
 /* One sixteenth of what is available, at least 64 MiB, at most 1 GiB: other programs keep moving after we have
- * measured. */
-static uint64_t reserve_for(uint64_t available)
+ * measured. Of less than 256 MiB (a small container, where few others move) a quarter. */
+uint64_t budget_reserve(uint64_t available)
 {
+    uint64_t least = available / 4 < 64ull << 20 ? available / 4 : 64ull << 20;
     uint64_t reserve = available / 16;
-    reserve = reserve < 64ull << 20 ? 64ull << 20 : reserve;
-    reserve = reserve > 1ull << 30 ? 1ull << 30 : reserve;
-    return reserve < available ? reserve : available;
+    reserve = reserve < least ? least : reserve;
+    return reserve > 1ull << 30 ? 1ull << 30 : reserve;
 }
 
 berth_status berth_budget_auto(berth_budget *out, berth_error *err)
@@ -23,7 +25,7 @@ berth_status berth_budget_auto(berth_budget *out, berth_error *err)
     struct os_memory_limit limit;
     TRY(os_memory_limit("", &limit, err));
     out->limit_bytes = limit.available_bytes;
-    out->reserve_bytes = reserve_for(limit.available_bytes);
+    out->reserve_bytes = budget_reserve(limit.available_bytes);
     out->bytes = out->limit_bytes - out->reserve_bytes;
     snprintf(out->binding, sizeof out->binding, "%s", limit.binding);
     return BERTH_OK;
@@ -33,7 +35,7 @@ berth_status budget_resolve(const berth_model_config *config, uint64_t *bytes, c
 {
     if (config->budget_bytes > 0) {
         *bytes = config->budget_bytes;
-        snprintf(binding, 256, "given budget");
+        snprintf(binding, 256, "%s", budget_given);
         return BERTH_OK;
     }
     berth_budget budget = BERTH_BUDGET_INIT;

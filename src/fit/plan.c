@@ -345,14 +345,17 @@ berth_status plan_refuse(const berth_plan *plan, const char *path, berth_error *
     double mib = 1048576.0;
     char lower[200] = "";
     lower_text(plan, lower, sizeof lower);
+    const char *less = strcmp(plan->binding, budget_given) == 0
+                           ? ""
+                           : ", less a reserve for other programs: a budget that is given has none";
     error_set(err, BERTH_ERR_BUDGET,
               "needs at least %llu bytes (%.1f MiB: trunk %.1f, kv %.1f, scratch %.1f, slots %.1f, process %.1f), the "
-              "budget is %llu (%s)%s",
+              "budget is %llu (%s%s)%s",
               (unsigned long long)plan->hard_floor_bytes, (double)plan->hard_floor_bytes / mib,
               (double)plan->line_bytes[BERTH_LINE_TRUNK] / mib, (double)plan->line_bytes[BERTH_LINE_KV] / mib,
               (double)plan->line_bytes[BERTH_LINE_SCRATCH] / mib, (double)plan->line_bytes[BERTH_LINE_SLOTS] / mib,
               (double)plan->line_bytes[BERTH_LINE_PROCESS] / mib, (unsigned long long)plan->budget_bytes, plan->binding,
-              lower);
+              less, lower);
     error_at_path(err, path);
     return BERTH_ERR_BUDGET;
 }

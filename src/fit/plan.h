@@ -22,6 +22,9 @@ berth_status plan_solve(struct spec *spec, const struct plan_request *request, s
 /* BERTH_ERR_BUDGET with the numbers and what would lower them. */
 berth_status plan_refuse(const berth_plan *plan, const char *path, berth_error *err);
 
+extern const char budget_given[]; /* the binding of a budget that is not automatic */
+/* What the automatic budget leaves of `available` bytes to everybody else; less than all of it. */
+uint64_t budget_reserve(uint64_t available);
 /* Resolves config->budget_bytes (0: automatic). `binding` gets 256 bytes. */
 berth_status budget_resolve(const berth_model_config *config, uint64_t *bytes, char *binding, berth_error *err);
 

@@ -144,6 +144,9 @@ go fit "$model" --budget "$floor" --bandwidth 100 --disk 1 --hits 25 --json
 want_code 0
 want_value speed.hit_rate.rate 0.25
 want_value speed.hit_rate.basis given
+go fit "$model" --hits=-0
+want_code 2
+want_err "--hits is '-0', but a percentage from 0 to 100 is wanted"
 go fit "$model" --hits 101
 want_code 2
 want_err 'a percentage from 0 to 100'

@@ -283,6 +283,13 @@ want_code 0
 hits=$(value recorded.decode_hits)
 want_value sizes.0.policies.1.decode_hits "$hits"
 want_value sizes.0.size 'as recorded'
+if [ -w /dev/full ]; then
+    "$berth" replay "$work/routes" --policy lru </dev/null >/dev/full 2>"$work/err"
+    code=$?
+    want_code 1
+    checks=$((checks + 1))
+    [ "$(wc -l <"$work/err")" -eq 1 ] || fail 'a lost output is reported more than once'
+fi
 go replay "$work/routes" --policy lru --csv
 checks=$((checks + 1))
 tail -n +3 "$work/out" | cut -d, -f2 | sort -nc -u || fail 'sizes do not ascend'
