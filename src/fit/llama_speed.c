@@ -27,17 +27,11 @@ bool llama_work(const struct shape *shape, const struct llama_request *request, 
     return true;
 }
 
-double llama_lookup_share(const struct shape *shape)
+double llama_lookup_params(const struct shape *shape)
 {
-    struct shape_params params;
     const uint32_t *n = shape->number;
-    if (!shape_count_params(shape, &params) || params.total == 0) {
-        return 0;
-    }
     double rows = n[SHAPE_PLE_VOCAB] > 0 ? n[SHAPE_PLE_VOCAB] : n[SHAPE_VOCAB];
-    double tables = (shape->tied ? 0 : (double)shape->embed_params) + rows * n[SHAPE_PLE_DIM] * shape->count;
-    double share = tables / (double)params.total;
-    return share < 1 ? share : 0;
+    return (shape->tied ? 0 : (double)shape->embed_params) + rows * n[SHAPE_PLE_DIM] * shape->count;
 }
 
 bool llama_has_linear(const struct shape *shape)

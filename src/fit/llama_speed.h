@@ -12,8 +12,8 @@
  * does not grow, so each context has a work of its own. False: a sum does not fit in 64 bits. */
 bool llama_work(const struct shape *shape, const struct llama_request *request, const uint64_t weights[WEIGHT_CLASSES],
                 berth_speed_work *out);
-/* Share of the parameters in tables of which a token reads a row; 0: unknown. For weights that are known as one sum. */
-double llama_lookup_share(const struct shape *shape);
+/* Parameters in tables of which a token reads a row. For weights that are known as one sum. */
+double llama_lookup_params(const struct shape *shape);
 /* Layers of linear attention, whose kernels differ in speed more than the law's margin says. */
 bool llama_has_linear(const struct shape *shape);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * src/tool.h: any model's shape and weights from its headers, and llama.cpp's rules for them. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,15 +212,13 @@ static berth_status estimate(tool_model *model, uint64_t weights_bytes, uint64_t
     info->weight_bytes[WEIGHT_EXPERT] = experts_bytes;
     info->weight_bytes[WEIGHT_RESIDENT] = weights_bytes - experts_bytes;
     info->is_tied = model->shape.tied;
-    if (weights_bytes > 0 && counted && params.total > params.experts) { /* the embedding, by its share of the rest */
-        double table = (double)model->shape.number[SHAPE_VOCAB] * (double)model->shape.number[SHAPE_HIDDEN];
-        double share = table / (double)(params.total - params.experts);
-        uint64_t bytes = share < 1 ? (uint64_t)((double)info->weight_bytes[WEIGHT_RESIDENT] * share) : 0;
-        model->embed_bytes = bytes;
-        if (!info->is_tied) {
-            info->weight_bytes[WEIGHT_LOOKUP] = bytes;
-            info->weight_bytes[WEIGHT_RESIDENT] -= bytes;
-        }
+    if (weights_bytes > 0 && counted && params.total > params.experts) { /* tables, by their share of the rest */
+        double rest_bytes = (double)info->weight_bytes[WEIGHT_RESIDENT] / (double)(params.total - params.experts);
+        uint64_t tables = (uint64_t)fmin(rest_bytes * llama_lookup_params(&model->shape), (double)weights_bytes);
+        tables = tables < info->weight_bytes[WEIGHT_RESIDENT] ? tables : 0;
+        model->embed_bytes = (uint64_t)(rest_bytes * (double)model->shape.embed_params);
+        info->weight_bytes[WEIGHT_LOOKUP] = tables;
+        info->weight_bytes[WEIGHT_RESIDENT] -= tables;
     }
     return BERTH_OK;
 }
@@ -502,16 +501,9 @@ berth_status tool_model_work(const tool_model *model, const tool_llama *request,
                              berth_speed_work *out, berth_error *err)
 {
     struct llama_request own;
-    uint64_t weights[WEIGHT_CLASSES];
     TRY(fill_request(model, request, &own, err));
-    memcpy(weights, model->info.weight_bytes, sizeof weights);
-    if (model->checkpoint->tensors.count == 0) { /* one sum: its tables are not told apart yet */
-        double all = (double)weights[WEIGHT_RESIDENT] + (double)weights[WEIGHT_EXPERT];
-        uint64_t tables = (uint64_t)(all * llama_lookup_share(&model->shape));
-        weights[WEIGHT_RESIDENT] -= tables < weights[WEIGHT_RESIDENT] ? tables : weights[WEIGHT_RESIDENT];
-    }
     own.ctx_tokens = context;
-    return llama_work(&model->shape, &own, weights, out) ? BERTH_OK : too_big(err);
+    return llama_work(&model->shape, &own, model->info.weight_bytes, out) ? BERTH_OK : too_big(err);
 }
 
 /* What the law's own margin does not hold: kernels of linear attention took up to twice the time of the law (its bytes

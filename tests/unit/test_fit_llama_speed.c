@@ -98,7 +98,9 @@ static void work_adds_up(void **state)
     assert_true(work.expert_bytes == 10e9 * 4 / 32 && work.experts_bytes == 10e9);
     /* 12 layers keep everything, 12 a window of 128 and a micro-batch: 768 cells; 2 x 8 heads x 64 x 2 B. */
     assert_true(fabs(work.kv_token_bytes * 8192 - 12 * 2048.0 * (8192 + 768)) < 1);
-    double tables = 12e9 * (201088.0 * 2880 / 20914757184.0); /* of 20.9 billion parameters */
+    /* Of 20.9 billion parameters those outside the experts have the 2e9 bytes: 24 x 32 x 3 x 2880 x 2880 and biases. */
+    double others = 20914757184.0 - 24 * 32 * (3 * 2880.0 * 2880 + 3 * 2880);
+    double tables = 2e9 * (201088.0 * 2880 / others);
     assert_true(fabs(work.trunk_bytes - (2e9 - tables)) < 2 && work.state_bytes == 0);
     model = open_model("qwen3.5-27b", 17e9, 0);
     tool_model_info info;
