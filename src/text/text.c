@@ -269,10 +269,9 @@ berth_status text_measure(struct arena *temp, const struct checkpoint *checkpoin
     uint64_t mark = arena_mark(temp);
     arena_measure(&arena);
     berth_status status = build_fixed(&arena, temp, checkpoint, &text, err);
-    *out = (struct text_size){0, 0, status == BERTH_OK && text != NULL};
-    if (out->is_there) {
-        out->fixed_bytes = arena.used_bytes;
-        out->buffers = buffers_count(text);
+    *out = (struct text_size){0, 0, false};
+    if (status == BERTH_OK && text != NULL) {
+        *out = (struct text_size){arena.used_bytes, buffers_count(text), true};
     }
     arena_rewind(temp, mark);
     return status;

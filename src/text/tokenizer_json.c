@@ -403,10 +403,10 @@ static berth_status add_pending(struct pending *p, struct text *text, berth_erro
 {
     int32_t ids[VOCAB_FIND_MANY];
     vocab_find_many(&text->vocab, p->sides, 2 * p->count, ids);
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; i < p->count; i++) {
         merges_expect(&text->merges, ids[2 * i], ids[2 * i + 1]);
     }
-    for (uint32_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; i < p->count; i++) {
         struct str left = p->sides[2 * i];
         struct str right = p->sides[2 * i + 1];
         int32_t left_id = ids[2 * i];
@@ -471,7 +471,7 @@ static berth_status read_merges(const struct text_build *build, const struct sca
     struct json at = scan->merges;
     TRY(merges_layout(build, scan->merges_count, &text->merges, err));
     while (json_next(&at) == JSON_STRING || at.token.kind == JSON_ARRAY_BEGIN) {
-        struct str *sides = &pending.sides[2 * pending.count];
+        struct str *sides = &pending.sides[(size_t)2 * pending.count];
         bool skip = false;
         bool borrowed = false; /* from the place where the next one is unescaped, too */
         if (!json_took_pair(&at, VOCAB_TOKEN_BYTES_MAX, &sides[0], &sides[1])) {
