@@ -417,6 +417,8 @@ typedef struct tool_usage_info {
     uint64_t selections, used; /* experts of layers that were selected at all */
 } tool_usage_info;
 
+/* Whether tool_usage_open() of a model would find a ledger; cheap, no header is read. */
+bool tool_usage_exists(const tool_usage_config *config);
 /* *out must be closed. A model without a ledger is no failure, a ledger's file that is absent is. */
 berth_status tool_usage_open(const tool_usage_config *config, tool_usage **out, berth_error *err);
 void tool_usage_close(tool_usage *usage); /* NULL is allowed */

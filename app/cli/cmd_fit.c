@@ -316,15 +316,7 @@ static int print_json(const struct fit *fit)
     }
     plan_json(&json, "plan", &fit->plan);
     fit_speed_json(&json, "speed", &fit->speed);
-    json_out_array(&json, "advice", false);
-    for (uint32_t i = 0; i < fit->advice.count; i++) {
-        json_out_object(&json, NULL);
-        json_out_string(&json, "option", fit->advice.items[i].option);
-        json_out_u64(&json, "hard_floor_bytes", fit->advice.items[i].bytes);
-        json_out_bool(&json, "fits", fit->advice.items[i].fits);
-        json_out_close(&json);
-    }
-    json_out_close(&json);
+    advice_json(&json, &fit->advice, "hard_floor_bytes");
     admission_json(&json, &fit->admission);
     if (fit->explain) {
         json_out_array(&json, "arithmetic", false);

@@ -528,15 +528,7 @@ static void print_json(const struct mlx_fit *fit)
     }
     json_plan(&json, fit);
     json_arithmetic(&json, fit);
-    json_out_array(&json, "advice", false);
-    for (uint32_t i = 0; i < fit->advice.count; i++) {
-        json_out_object(&json, NULL);
-        json_out_string(&json, "option", fit->advice.items[i].option);
-        json_out_u64(&json, "total_bytes", fit->advice.items[i].bytes);
-        json_out_bool(&json, "fits", fit->advice.items[i].fits);
-        json_out_close(&json);
-    }
-    json_out_close(&json);
+    advice_json(&json, &fit->advice, "total_bytes");
     admission_json(&json, &fit->admission);
     json_out_close(&json);
     json_out_end(&json);

@@ -139,7 +139,7 @@ static void fill_request(const struct fit_target *target, const struct model_opt
         .isa = named ? isa_names[options->isa] : kernels,
         .threads = plan->threads,
         .chunk_tokens = plan->chunk_tokens,
-        .request_bytes = speed_request_bytes(plan),
+        .request_bytes = speed_request_bytes((double)plan->experts_bytes, (double)plan->experts_count),
         .slots = (int64_t)plan->slots_count,
         .experts = (int64_t)plan->experts_count,
         .resident = plan->resident,

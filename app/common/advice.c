@@ -82,3 +82,16 @@ void advice_print(const struct advice_list *list, uint64_t needed_bytes, const c
         printf("  %s%s%s\n", advice->option, wraps ? "\n    " : " ", rest);
     }
 }
+
+void advice_json(struct json_out *json, const struct advice_list *list, const char *bytes_key)
+{
+    json_out_array(json, "advice", false);
+    for (uint32_t i = 0; i < list->count; i++) {
+        json_out_object(json, NULL);
+        json_out_string(json, "option", list->items[i].option);
+        json_out_u64(json, bytes_key, list->items[i].bytes);
+        json_out_bool(json, "fits", list->items[i].fits);
+        json_out_close(json);
+    }
+    json_out_close(json);
+}

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/json_out.h"
+
 enum { ADVICE_MAX = 6, ADVICE_OPTION_MAX = 160 };
 
 struct advice {
@@ -27,5 +29,8 @@ void advice_add_all(struct advice_list *list, const char *option, uint64_t after
 void advice_join(const struct advice_list *list, char *text, uint64_t cap);
 /* The budget that is enough, "is the smallest that runs", then the list; on standard output. */
 void advice_print(const struct advice_list *list, uint64_t needed_bytes, const char *budget_is);
+
+/* An array "advice" of objects; `bytes_key` says what the bytes are the size of. */
+void advice_json(struct json_out *json, const struct advice_list *list, const char *bytes_key);
 
 #endif

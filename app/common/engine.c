@@ -10,6 +10,7 @@
 #include "common/host.h"
 #include "common/report.h"
 #include "common/sizes.h"
+#include "common/speed.h"
 #include "tool.h"
 
 static const struct arg_choice kv_choices[] = {
@@ -340,7 +341,7 @@ static void measure(struct engine *engine, const struct model_options *options, 
         .io_threads = plan.io_threads,
         .isa = config->isa,
         .io_engine = config->io_engine,
-        .request_bytes = plan.experts_count > 0 ? plan.experts_bytes / plan.experts_count / 3 : 0,
+        .request_bytes = (uint64_t)speed_request_bytes((double)plan.experts_bytes, (double)plan.experts_count),
         .memory_bytes = (uint64_t)limit_memory_bytes(&plan, plan.ctx_tokens),
         .memory_max_bytes = plan.plan_bytes / 4 < MEASURE_MAX_BYTES ? plan.plan_bytes / 4 : MEASURE_MAX_BYTES,
     };

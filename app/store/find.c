@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "common/report.h"
 #include "common/sizes.h"
+#include "common/speed.h"
 
 /* ---- matching --------------------------------------------------------------------------------------- */
 
@@ -143,7 +144,7 @@ void models_outlook(struct store *store, const char *machine, const struct model
         .isa = kernels,
         .threads = tool_machine_read(&here, NULL) == BERTH_OK ? here.cpus : 1,
         .ctx_tokens = row->ctx_max > 0 && row->ctx_max < CTX ? (double)row->ctx_max / 2 : CTX / 2.0,
-        .request_bytes = expert / 3, /* gate, up, down */
+        .request_bytes = speed_request_bytes(row->experts_bytes, (double)out->experts),
         .slots = out->slots,
         .experts = out->experts,
         .resident = out->verdict == MODEL_FITS,

@@ -389,12 +389,13 @@ static void say_basis(struct speed_answer *out)
     snprintf(out->basis + used, sizeof out->basis - used, ", memory %s, hits %s", out->memory_basis, out->hit_basis);
 }
 
-/* A layer with experts meets at some ten barriers, which take longer the more threads meet: 70 us a layer for four and
- * 150 for eight (docs/measured.md). */
+/* The class's cost is that of four threads, and grows with them. */
 static void set_layer_cost(int64_t threads, berth_speed_machine *machine)
 {
+    enum { CLASS_THREADS = 4 };
     if (threads > 0) {
-        machine->moe_layer_s = fmin(fmax(20e-6 * (double)threads, machine->layer_s), 400e-6);
+        double cost = machine->moe_layer_s * (double)threads / CLASS_THREADS;
+        machine->moe_layer_s = fmin(fmax(cost, machine->layer_s), 5 * machine->moe_layer_s);
     }
 }
 

@@ -65,6 +65,31 @@ static berth_status is_model(const char *path, bool *out, bool *directory, berth
     return BERTH_OK;
 }
 
+/* Where a model's ledger may lie; false: a path is too long. */
+static bool ledger_places(const char *path, bool directory, const char *state_dir, char own[USAGE_PATH_MAX],
+                          char fallback[USAGE_PATH_MAX])
+{
+    fallback[0] = '\0';
+    return usage_default_path(path, directory, NULL, own, USAGE_PATH_MAX) &&
+           (state_dir == NULL || usage_default_path(path, directory, state_dir, fallback, USAGE_PATH_MAX));
+}
+
+bool tool_usage_exists(const tool_usage_config *config)
+{
+    char own[USAGE_PATH_MAX];
+    char fallback[USAGE_PATH_MAX];
+    bool directory = false;
+    bool any = false;
+    uint64_t bytes;
+    if (config->ledger_path != NULL) {
+        return os_path_info(config->ledger_path, &any, &bytes, NULL) == BERTH_OK;
+    }
+    return os_path_info(config->path, &directory, &bytes, NULL) == BERTH_OK &&
+           ledger_places(config->path, directory, config->state_dir, own, fallback) &&
+           (os_path_info(own, &any, &bytes, NULL) == BERTH_OK ||
+            (fallback[0] != '\0' && os_path_info(fallback, &any, &bytes, NULL) == BERTH_OK));
+}
+
 static berth_status from_model(const tool_usage_config *config, bool directory, struct arena *arena,
                                struct source *source, berth_error *err)
 {
@@ -84,10 +109,7 @@ static berth_status from_model(const tool_usage_config *config, bool directory, 
         source->slot_bytes[layer] = spec->catalog.classes[spec->catalog.layer_class[layer]].slot_bytes;
     }
     bool named = config->ledger_path != NULL;
-    const char *path = spec->checkpoint.path;
-    if ((!named && !usage_default_path(path, directory, NULL, source->own, sizeof source->own)) ||
-        (config->state_dir != NULL &&
-         !usage_default_path(path, directory, config->state_dir, source->fallback, sizeof source->fallback))) {
+    if (!named && !ledger_places(spec->checkpoint.path, directory, config->state_dir, source->own, source->fallback)) {
         return error_set(err, BERTH_ERR_LIMIT, "the path of the usage ledger is longer than %d bytes", USAGE_PATH_MAX);
     }
     source->usage =

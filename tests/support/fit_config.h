@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/js_text.h"
+#include "support/json_text.h"
 #include "support/json_tree.h"
 
 /* ---- text that grows -------------------------------------------------------------------------------- */
@@ -26,49 +27,10 @@ static void text_put(void *user, const void *text, size_t bytes)
     buffer->bytes += bytes;
 }
 
-static void put_tree(const struct js_out *out, const struct tree *node)
-{
-    switch (node->kind) {
-    case JSON_OBJECT_BEGIN:
-    case JSON_ARRAY_BEGIN: {
-        bool object = node->kind == JSON_OBJECT_BEGIN;
-        js_put(out, object ? "{" : "[");
-        for (const struct tree *at = node->first; at != NULL; at = at->next) {
-            js_put(out, at != node->first ? "," : "");
-            if (object) {
-                js_put_string(out, at->key, strlen(at->key));
-                js_put(out, ":");
-            }
-            put_tree(out, at);
-        }
-        js_put(out, object ? "}" : "]");
-        break;
-    }
-    case JSON_STRING:
-        js_put_string(out, node->text, node->text_bytes);
-        break;
-    case JSON_NUMBER:
-        js_put_number(out, node->number);
-        break;
-    case JSON_TRUE:
-    case JSON_FALSE:
-        js_put_bool(out, node->kind == JSON_TRUE);
-        break;
-    case JSON_ERROR:
-    case JSON_END:
-    case JSON_OBJECT_END:
-    case JSON_ARRAY_END:
-    case JSON_KEY:
-    case JSON_NULL:
-    default:
-        js_put(out, "null");
-    }
-}
-
 static struct text_buffer tree_text(const struct tree *node)
 {
     struct text_buffer buffer = {NULL, 0, 0};
-    put_tree(&(struct js_out){text_put, &buffer}, node);
+    json_text_value(&(struct js_out){text_put, &buffer}, node);
     return buffer;
 }
 

@@ -11,7 +11,7 @@ struct json_text {
     size_t bytes;
 };
 
-static void json_text_put(void *user, const void *text, size_t bytes)
+static inline void json_text_put(void *user, const void *text, size_t bytes)
 {
     struct json_text *out = user;
     if (out->bytes + bytes > sizeof out->ptr) {
@@ -22,7 +22,7 @@ static void json_text_put(void *user, const void *text, size_t bytes)
     out->bytes += bytes;
 }
 
-static void json_text_value(const struct js_out *out, const struct tree *node)
+static inline void json_text_value(const struct js_out *out, const struct tree *node)
 {
     bool object = node->kind == JSON_OBJECT_BEGIN;
     if (!object && node->kind != JSON_ARRAY_BEGIN) {
@@ -50,7 +50,7 @@ static void json_text_value(const struct js_out *out, const struct tree *node)
 }
 
 /* The text lives until the next call. */
-static const struct json_text *json_text(const struct tree *node)
+static inline const struct json_text *json_text(const struct tree *node)
 {
     static struct json_text text;
     text.bytes = 0;

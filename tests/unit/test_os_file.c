@@ -19,30 +19,13 @@
 #include <cmocka.h>
 
 #include "os/file.h"
-
-static char folder[64];
+#include "support/folder.h"
 
 static const char *in_folder(const char *name)
 {
     static char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    /* Not /tmp alone: that is often tmpfs, which has no page cache to drop. */
-    snprintf(folder, sizeof folder, "./berth-os-XXXXXX");
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 static unsigned char byte_at(uint64_t offset)

@@ -15,25 +15,9 @@
 
 #include <cmocka.h>
 
+#include "support/folder.h"
 #include "support/headers.h"
 #include "tool.h"
-
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "./berth-headers-XXXXXX");
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static void make(struct headers_request request, struct headers_made *made)
 {
