@@ -435,7 +435,8 @@ static void print_text(const struct llama_fit *fit)
         printf("\nA LOWER BOUND: %s.\n", fit->info.problem);
     }
     if (!fit->fits) {
-        advice_print(&fit->advice, fit->needed_bytes, "is the smallest that holds it");
+        advice_print(&fit->advice, fit->needed_bytes,
+                     fit->info.is_known ? "is the smallest that holds it" : "is the smallest that holds this bound");
     }
     if (fit->options->explain) {
         print_explain(fit);

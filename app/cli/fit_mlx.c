@@ -337,6 +337,9 @@ static void print_notes(const struct mlx_fit *fit)
         printf("\nThese rules bill every layer; %.0f share another layer's cache, which leaves %s.\n",
                number[BERTH_FIT_KV_SHARED_LAYERS], bytes_text(owned, text));
     }
+    if (fit->model.switch_bytes == 0 && fit->request.experts_bytes > 0 && !fit->model.config.enable_moe_block) {
+        printf("\nThese rules know a mixture by enable_moe_block alone: speed is that of a dense model.\n");
+    }
     if (fit->model.switch_bytes > 0) {
         printf("\nThese rules do not see %s of experts named switch_mlp: speed is that of a dense model.\n",
                bytes_text(fit->model.switch_bytes, text));
@@ -434,7 +437,8 @@ static void print_text(const struct mlx_fit *fit)
     }
     print_notes(fit);
     if (!report->fits) {
-        advice_print(&fit->advice, whole_bytes(report->total_bytes), "is the smallest that holds it");
+        advice_print(&fit->advice, whole_bytes(report->total_bytes),
+                     report->lower_bound ? "is the smallest that holds this bound" : "is the smallest that holds it");
     }
     if (fit->options->explain) {
         print_explain(fit);

@@ -119,6 +119,13 @@ static void predict_other(const struct fit_target *target, const berth_speed_wor
     }
 }
 
+/* What is not to be kept is not looked up either. */
+static bool ledger_is_off(const struct model_options *options)
+{
+    int chosen = options->ledger;
+    return (chosen != LEDGER_DEFAULT || engine_ledger_setting("fit", &chosen) == EXIT_OK) && chosen == LEDGER_OFF;
+}
+
 static void fill_request(const struct fit_target *target, const struct model_options *options,
                          const tool_summary *model, const berth_plan *plan, struct speed_request *request)
 {
@@ -147,7 +154,7 @@ static void fill_request(const struct fit_target *target, const struct model_opt
         .read_rate = target->read_rate,
         .has_hit = target->has_hit,
         .hit = target->hit,
-        .known_hit = plan->resident ? 0 : speed_ledger_hit(options, plan->slots_count),
+        .known_hit = plan->resident || ledger_is_off(options) ? 0 : speed_ledger_hit(options, plan->slots_count),
     };
 }
 

@@ -160,6 +160,16 @@ static void inspect(const char *path, tool_contract *out)
     tool_close(checkpoint);
 }
 
+/* It may name shards of which none is here. */
+static bool has_index(const char *folder)
+{
+    char path[PATH_MAX_BYTES + 40];
+    bool is_directory = false;
+    uint64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    return os_path_info(path, &is_directory, &bytes, NULL) == BERTH_OK;
+}
+
 static berth_status read_all(struct contract_read *read, const char *path)
 {
     char config_path[PATH_MAX_BYTES];
@@ -180,7 +190,7 @@ static berth_status read_all(struct contract_read *read, const char *path)
         read->out->switch_bytes = weights.switch_bytes;
         read->out->sidecar_bytes = weights.sidecar_bytes;
         read->out->config.has_vision_sidecar = weights.has_vision_sidecar;
-        if (weights.files > 0) {
+        if (weights.files > 0 || has_index(path)) {
             inspect(path, read->out);
         }
     }

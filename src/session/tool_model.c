@@ -274,6 +274,10 @@ static berth_status read_model(tool_model *model, const char *path, uint64_t wei
         weigh(model);
         return BERTH_OK;
     }
+    if (weights_bytes == 0 && info->is_known) {
+        snprintf(info->problem, sizeof info->problem, "no weights are counted, as none are there and no sum is given");
+        info->is_known = false;
+    }
     return estimate(model, weights_bytes, experts_bytes, err);
 }
 

@@ -107,8 +107,9 @@ go fit $model --ctx 4096 --budget 1GB --bandwidth 60 --json
 want_code 3
 want_value speed null
 go fit "$work/g/config.json" --engine llama.cpp --budget 1GB --bandwidth 60
-want_code 0
-want_out 'Speed: unknown: say --weights-bytes'
+want_code 1
+want_out 'unknown: say --weights-bytes'
+want_out 'A LOWER BOUND: no weights are counted'
 # shellcheck disable=SC2086
 go fit $model --bandwidth -4
 want_code 2

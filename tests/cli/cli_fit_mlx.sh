@@ -289,4 +289,17 @@ go fit "$golden/qwen3-moe" --engine mlx --weights-bytes 1GB --machine 'M4 Pro 24
 want_code 0
 checks=$((checks + 1))
 sed -n '/own maximum of 512 tokens/,$p' "$work/out" | grep -q 'FITS' || fail 'the verdict comes first'
+# An index whose shards are all absent: what is computed is a bound; experts that these rules do not see are named.
+mkdir "$work/absent"
+echo '{"model_type":"qwen3_moe","num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"vocab_size":128,"intermediate_size":64,"moe_intermediate_size":32,"num_experts":8,"num_experts_per_tok":2,"max_position_embeddings":512,"quantization":{"bits":4,"group_size":64}}' >"$work/absent/config.json"
+go fit "$work/absent" --engine mlx --ctx 128 --json
+want_code 0
+want_value model.weights_basis computed
+go fit "$work/absent" --engine mlx --ctx 128
+want_out 'speed is that of a dense model'
+echo '{"weight_map":{"model.norm.weight":"model-00001-of-00001.safetensors"}}' >"$work/absent/model.safetensors.index.json"
+go fit "$work/absent" --engine mlx --ctx 128 --json
+want_code 1
+want_value verdict unknown
+
 finish

@@ -273,8 +273,10 @@ go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --json
 want_value speed.hit_rate.basis generic
 go run "$work/own.gguf" -p Once -n 300 -q --no-store --ledger on
 want_code 0
-go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --json
+go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --ledger read --json
 want_value speed.hit_rate.basis ledger
+go fit "$work/own.gguf" --budget "$tight" --bandwidth 50 --disk 1 --ledger off --json
+want_value speed.hit_rate.basis generic
 BERTH_HOME=$known
 
 # The replay of that recording gives the engine's own counts; sizes ascend and come once.
