@@ -20,8 +20,11 @@ enum { HUGE_BYTES = 2 * 1024 * 1024 };
 
 static berth_status refused(uint64_t bytes, const char *why, berth_error *err)
 {
-    return error_set(err, BERTH_ERR_MEMORY, "the system refuses to reserve %llu bytes of memory (%s)",
-                     (unsigned long long)bytes, why);
+    return error_set(
+        err, BERTH_ERR_MEMORY,
+        "the system refuses to reserve %llu bytes of memory (%s); a limit on address space (ulimit -v) must leave "
+        "room for the budget and for headers",
+        (unsigned long long)bytes, why);
 }
 
 static bool reservation_bytes(uint64_t bytes, uint64_t *rounded)
